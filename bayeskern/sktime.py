@@ -17,6 +17,7 @@ from bayeskern.core.progress import hidden_progress
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
+from bayeskern.series.columns import SeriesColumns
 from bayeskern.series.read_options import ReadOptions
 from bayeskern.series.reading import read_series
 from bayeskern.series.regressors import Regressors
@@ -109,9 +110,8 @@ class BayeskernForecaster(BaseForecaster):
         if self._known_X is not None:
             all_X = self._known_X if X is None else X.combine_first(self._known_X)
             columns = {str(name): column.to_numpy() for name, column in all_X.items()}
-            regressors = Regressors.from_columns(
-                _times(all_X.index), columns, "the index of X", ReadOptions()
-            )
+            table = SeriesColumns("the index of X", _times(all_X.index), regressors=columns)
+            regressors = Regressors.from_columns(table, ReadOptions())
         series = read_series(y.to_numpy(float), _times(y.index))
         series = replace(series, regressors=regressors)
         options = self.get_params(deep=False)

@@ -131,11 +131,8 @@ class Neighbourhood:
             return None
         # Log units from the centre to z. Far from it a level density has a limit, unless it is
         # as high near the centre.
-        offset, margin, limit = (
-            float((z - self.centre) @ (step / units**2)),
-            FLAT_STEPS[-1],
-            None,
-        )
+        offset = float((z - self.centre) @ (step / units**2))
+        margin, limit = FLAT_STEPS[-1], None
         if abs(offset) > margin and np.all(above if offset > 0.0 else below):
             near = z - (offset - np.sign(offset) * margin) * step
             change_near = np.abs(self.log_densities(near[None])[0] - log_density)

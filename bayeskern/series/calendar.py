@@ -14,8 +14,6 @@ from bayeskern.series.zones import to_utc, to_wall
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Calendar", "dates_in", "seconds_of"]
-
 DAYS_PER_YEAR = 365.25
 SECONDS_PER_YEAR = DAYS_PER_YEAR * 86400.0
 MIDNIGHT = np.timedelta64(0, "s")

@@ -32,12 +32,12 @@ INDEX_COLUMN = "the index of the frame"
 
 @dataclass(frozen=True, eq=False)
 class SeriesColumns:
-    """Cells of a series in a table of n rows.
+    """Cells of a series, or of regressors alone, in a table of n rows.
 
     Attributes:
         time_name: Name of the times.
-        value_name: Name of the values.
         times: Times that `parse_times` accepts, (n,).
+        value_name: Name of the values.
         cells: Values that `read_numbers` accepts, (n,).
         regressors: Cells of each regressor by name, (n,) each.
         zones: Time zone of each row, (n,); None for the zone of the options.
@@ -46,9 +46,9 @@ class SeriesColumns:
     """
 
     time_name: str
-    value_name: str
     times: Any
-    cells: Any
+    value_name: str = ""
+    cells: Any = ()
     regressors: dict[str, Any] = field(default_factory=dict)
     zones: list[str] | None = None
     points_may_group: bool = False
@@ -107,8 +107,8 @@ def choose_columns(table: Table, options: ReadOptions) -> SeriesColumns:
         )
     return SeriesColumns(
         time_label(time, columns[time]),
-        others[0],
         columns[time],
+        others[0],
         columns[others[0]],
         {name: columns[name] for name in options.regressors},
         zones,

@@ -6,7 +6,6 @@ or the last day of February". The functions in this module do.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,6 @@ from bayeskern.series.calendar import (
 )
 from bayeskern.series.dates.times import is_dated_by_digits, parse_times
 from bayeskern.series.zones import to_utc, to_wall, zone_of
-
-__all__ = ["infer_calendar"]
 
 SECONDS_PER_UNIT = {
     "day": 86400.0,
@@ -95,7 +92,6 @@ def _infer_from_days(
     times: np.ndarray, days: np.ndarray, clock: np.timedelta64, tz: str | None
 ) -> Calendar:
     """Calendar of times at the same time of each day."""
-    calendar = partial(Calendar, times, unit="years", tz=tz, clock=clock)
     months = days.astype("M8[M]")
     gaps, month_gaps = (np.diff(axis).astype(np.int64) for axis in (days, months))
     latest = int((days - months).astype(np.int64).max()) + 1
@@ -105,15 +101,9 @@ def _infer_from_days(
     every, regular = _common_step(month_gaps) if month_gaps.all() else (0, False)
     for kind, day in kinds if regular else ():
         if (days == dates_in(months, kind, day)).all():
-            return calendar(
-                kind=kind,
-                every=every,
-                regular=True,
-                description=_describe_months(every, kind, day, days[0]),
-                step=every / 12.0,
-                remarks=_gap_remark(month_gaps != every),
-                day=day,
-            )
+            text = _describe_months(every, kind, day, days[0])
+            step, remarks = every / 12.0, _gap_remark(month_gaps != every)
+            return Calendar(times, kind, every, True, text, "years", step, remarks, tz, clock, day)
     every, regular = _common_step(gaps)
     business_days = np.busday_count(days[:-1], days[1:])
     skips_weekends = np.is_busday(days).all() and business_days.sum() < gaps.sum()
@@ -127,9 +117,7 @@ def _infer_from_days(
     else:
         every, description, remarks = _median_step(gaps, 86400.0)
         step = every / DAYS_PER_YEAR
-    return calendar(
-        kind=kind, every=every, regular=regular, description=description, step=step, remarks=remarks
-    )
+    return Calendar(times, kind, every, regular, description, "years", step, remarks, tz, clock)
 
 
 def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:

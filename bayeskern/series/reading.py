@@ -19,6 +19,7 @@ from bayeskern.series.columns import (
     choose_columns,
     choose_time,
     split_id,
+    time_label,
 )
 from bayeskern.series.dates.times import parse_times
 from bayeskern.series.files.layout import is_readable
@@ -95,7 +96,7 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
     time, is_path = options.time, isinstance(source, str | Path)
     if is_path and str(source) not in datasets.names():
         _refuse({"times": times}, "Name a column of times with time=.")
-        path, table = Path(source), read_file(source, options)
+        path, table = Path(source), table_of(source, options)
         if not options.counts_rows:
             table, time = _with_times(table, time)
         name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
@@ -104,10 +105,10 @@ def _read(source: Any, times: Any, options: ReadOptions) -> Series:
         _refuse({"times": times, **options.given("files")}, hint)
         if is_path:
             data = datasets.load(str(source))
-            name, columns = data.name, {data.time_name: data.times, data.value_name: data.values}
+            columns = {data.time_name: data.times, data.value_name: data.values}
+            name, table = data.name, Table(columns)
         else:
-            name, columns = None, with_index_of_times(source, options)
-        table = Table(columns)
+            name, table = None, table_of(source, options)
     else:
         hint = "An array has no columns: use times= and a frame of regressors."
         _refuse(options.given("columns", "files"), hint)
@@ -131,12 +132,14 @@ def _refuse(options: Mapping[str, Any], hint: str) -> None:
         raise ValueError(f"{', '.join(unused)} cannot be used with this series. {hint}")
 
 
-def read_file(source: str | Path, options: ReadOptions) -> Table:
-    """Table of a file.
+def table_of(source: Any, options: ReadOptions) -> Table:
+    """Table of a file or a frame.
 
     Raises:
         ValueError: If there is no such file, with a list of the data sets; or as in `read_table`.
     """
+    if not isinstance(source, str | Path):
+        return Table(with_index_of_times(source, options))
     path = Path(source)
     if not path.is_file():
         raise ValueError(
@@ -144,14 +147,7 @@ def read_file(source: str | Path, options: ReadOptions) -> Table:
             f"{suggestion(source, datasets.names())} The data sets are "
             f"{', '.join(datasets.names())}."
         )
-    return read_table(path, options.sheet, options.encoding, options.skip_rows)
-
-
-def table_of(source: Any, options: ReadOptions) -> Table:
-    """Table of a file or a frame."""
-    if isinstance(source, str | Path):
-        return read_file(source, options)
-    return Table(with_index_of_times(source, options))
+    return read_table(path, options)
 
 
 def columns_of(frame: Any) -> dict[str, list[Any]]:
@@ -200,14 +196,13 @@ def _is_row_of_data(columns: SeriesColumns, options: ReadOptions) -> bool:
 
 def regressors_of(frame: Any, time_name: str, options: ReadOptions = INFERRED) -> Regressors:
     """Regressors of a frame, with times in its index or in a column."""
-    columns, index = columns_of(frame), getattr(frame, "index", None)
-    time = time_name if time_name in columns else None
-    if time is None and index is not None and _holds_times(index, list(columns), None, None):
-        times, name = index, str(index.name or "time")
-    else:
-        name = choose_time(list(columns), time)
-        times = columns.pop(name)
-    return Regressors.from_columns(times, columns, name, options)
+    columns = with_index_of_times(frame, INFERRED)
+    known = (name for name in (time_name, INDEX_COLUMN) if name in columns)
+    time = choose_time(list(columns), next(known, None))
+    times = columns.pop(time)
+    columns.pop(INDEX_COLUMN, None)
+    table = SeriesColumns(time_label(time, times), times, regressors=columns)
+    return Regressors.from_columns(table, options)
 
 
 def _holds_times(

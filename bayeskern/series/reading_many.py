@@ -153,7 +153,7 @@ def _from_wide_table(table: Table, options: ReadOptions) -> SeriesReaders:
     label = time_label(time, times)
     functions = []
     for name, cells in named.items():
-        series = SeriesColumns(label, name, times, cells, {}, zones, table.points_may_group)
+        series = SeriesColumns(label, times, name, cells, {}, zones, table.points_may_group)
         functions.append(partial(Series.from_columns, name, series, options))
     remarks = (*table.remarks, *notes, f"each column besides {label} is a series")
     return SeriesReaders([*named], functions, "series", label, "pandas", remarks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from bayeskern.core import extras
 from bayeskern.series.calendar import Calendar
 from bayeskern.series.cells import AmbiguousError, read_numbers
+from bayeskern.series.columns import SeriesColumns
 from bayeskern.series.dates.times import parse_times, read_times
 from bayeskern.series.files.tables import read_table
 from bayeskern.series.read_options import ReadOptions
@@ -34,35 +35,24 @@ class Regressors:
     columns: dict[str, np.ndarray]
 
     @classmethod
-    def from_columns(
-        cls,
-        times: Any,
-        columns: Mapping[str, Any],
-        time_name: str,
-        options: ReadOptions,
-        points_may_group: bool = False,
-        zones: Sequence[str] | None = None,
-    ) -> Regressors:
+    def from_columns(cls, columns: SeriesColumns, options: ReadOptions) -> Regressors:
         """Read regressors from cells.
 
         Args:
-            times: Times that `parse_times` accepts, (m,).
-            columns: Cells that `read_numbers` accepts, (m,) each, by name.
-            time_name: Name of the times, for messages.
+            columns: Cells of the regressors and their times.
             options: Notation of the times and the cells.
-            points_may_group: True if 1.234 may also mean 1234.
-            zones: Time zone of each row, (m,); None for the zone of the options.
 
         Raises:
             ValueError: If a cell cannot be read or a time is repeated.
         """
-        times = read_times(times, time_name, options, zones).times
+        time_name, points_may_group = columns.time_name, columns.points_may_group
+        times = read_times(columns.times, time_name, options, columns.zones).times
         if len(np.unique(times)) < len(times):
             raise ValueError(
                 f"{time_name} of the regressors has repeated times; give each time once."
             )
         order, values = np.argsort(times, kind="stable"), {}
-        for name, cells in columns.items():
+        for name, cells in columns.regressors.items():
             values[name] = read_numbers(cells, name, options.decimal, points_may_group)[0][order]
         return cls(times[order], values)
 

@@ -66,14 +66,7 @@ class Series:
                     "every= cannot be used with columns of regressors: give a frame of regressors "
                     "at the aggregated times."
                 )
-            regressors = Regressors.from_columns(
-                columns.times,
-                columns.regressors,
-                time_name,
-                options,
-                columns.points_may_group,
-                columns.zones,
-            )
+            regressors = Regressors.from_columns(columns, options)
         if options.every is not None:
             times, values, notes = resample(times, values, options, tz)
             remarks += notes

@@ -14,11 +14,6 @@ from bayeskern.core.formatting import suggestion
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "aware", "has_offset", "is_aware", "is_zone", "local_to_utc", "require_zone", "to_utc",
-    "to_wall", "zone_of",
-]  # fmt: skip
-
 
 def zone_of(times: Any) -> str | None:
     """IANA name of the time zone shared by all datetimes, or None."""

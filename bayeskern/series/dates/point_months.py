@@ -46,42 +46,17 @@ def read_point_months(texts: Sequence[str], name: str) -> PointMonths | None:
     Raises:
         AmbiguousError: If a row may be two different months, or a month or a decimal.
     """
-    for pattern in (MONTH_FIRST, YEAR_FIRST):
-        if not texts or pattern.fullmatch(texts[0]) is None:
-            continue
-        matches = [pattern.fullmatch(text) for text in texts]
-        if all(matches):
-            years = np.array([int(match["y"]) for match in matches if match])
-            parts = [match["m"] for match in matches if match]
-            has_leading_zero = pattern is MONTH_FIRST and any(part[0] == "0" for part in parts)
-            return _read(texts, name, years, parts, has_leading_zero)
-    return None
-
-
-def texts_of_decimals(numbers: np.ndarray) -> list[str]:
-    """Text of numbers that may be months with a point, or else an empty list.
-
-    Numbers lose their trailing zeros. The text of 12.201 is 12.2010; that of 1993.1 stays 1993.1,
-    and the whole column decides its month.
-    """
-    if len(numbers) == 0 or not np.isfinite(numbers).all() or (numbers < 1.0).any():
-        return []
-    if (numbers >= 1600.0).all():
-        texts = [f"{number:.10g}" for number in numbers]
-        return texts if any("." in text for text in texts) else []
-    texts = [f"{number:.4f}" for number in numbers]
-    is_exact = np.allclose([float(text) for text in texts], numbers, rtol=0.0, atol=1e-9)
-    return texts if is_exact and any(text[-1] != "0" for text in texts) else []
-
-
-def _read(
-    texts: Sequence[str], name: str, years: np.ndarray, parts: Sequence[str], has_leading_zero: bool
-) -> PointMonths | None:
-    """Choose a reading of a column of years and written months."""
-    readings = _readings(parts, is_month_first=MONTH_FIRST.fullmatch(texts[0]) is not None)
-    if has_leading_zero:
+    patterns = (MONTH_FIRST, YEAR_FIRST)
+    pattern = next((p for p in patterns if texts and p.fullmatch(texts[0])), None)
+    matches = [pattern.fullmatch(text) for text in texts] if pattern else []
+    parts = [match["m"] for match in matches if match]
+    if not parts or len(parts) < len(texts):
+        return None
+    is_year_first = pattern is YEAR_FIRST
+    years = np.array([int(match["y"]) for match in matches if match])
+    readings = _readings(parts, not is_year_first)
+    if not is_year_first and any(part[0] == "0" for part in parts):
         return _point_months(texts, name, years, readings[0])
-    is_year_first = YEAR_FIRST.fullmatch(texts[0]) is not None
     if is_year_first and set(parts) == {"5"}:
         remark = f"{name} is read as numbers ({texts[0]} is the middle of {years[0]}); for May, "
         return PointMonths(None, f"{remark}--date-format %Y.%m")
@@ -98,7 +73,8 @@ def _read(
     are_months = not is_year_first or (len(set(parts)) > 1 and any(len(part) > 1 for part in parts))
     if len(regular) == 1 and are_months:
         return _point_months(texts, name, years, regular[0])
-    row = _differing_row(likely)
+    # The first row with different months, else the first row.
+    row = int(np.argmax(np.any([months != likely[0] for months in likely], axis=0)))
     choices = dict.fromkeys(f"the month {years[row]}-{m[row]:02}" for m in likely)
     order = "%Y.%m" if is_year_first else "%m.%Y"
     raise AmbiguousError(
@@ -106,6 +82,22 @@ def _read(
         f"{order} takes months as written) or the number {float(texts[row]):.10g} (--date-format "
         "number). Give the format, or write ISO months (2020-01)."
     )
+
+
+def texts_of_decimals(numbers: np.ndarray) -> list[str]:
+    """Text of numbers that may be months with a point, or else an empty list.
+
+    Numbers lose their trailing zeros. The text of 12.201 is 12.2010; that of 1993.1 stays 1993.1,
+    and the whole column decides its month.
+    """
+    if len(numbers) == 0 or not np.isfinite(numbers).all() or (numbers < 1.0).any():
+        return []
+    if (numbers >= 1600.0).all():
+        texts = [f"{number:.10g}" for number in numbers]
+        return texts if any("." in text for text in texts) else []
+    texts = [f"{number:.4f}" for number in numbers]
+    is_exact = np.allclose([float(text) for text in texts], numbers, rtol=0.0, atol=1e-9)
+    return texts if is_exact and any(text[-1] != "0" for text in texts) else []
 
 
 def _readings(parts: Sequence[str], is_month_first: bool) -> list[np.ndarray]:
@@ -132,12 +124,6 @@ def _is_regular(years: np.ndarray, months: np.ndarray) -> bool:
     sizes, frequencies = np.unique(gaps, return_counts=True)
     step = sizes[frequencies.argmax()]
     return bool(step <= 12 and np.gcd.reduce(gaps) == step and 2 * frequencies.max() >= len(gaps))
-
-
-def _differing_row(readings: Sequence[np.ndarray]) -> int:
-    """First row with different months in the readings, else the first row."""
-    differs = np.any([reading != readings[0] for reading in readings], axis=0)
-    return int(np.argmax(differs))
 
 
 def _point_months(

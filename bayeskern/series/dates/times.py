@@ -34,11 +34,6 @@ from bayeskern.series.zones import (
     zone_of,
 )
 
-__all__ = [
-    "LocatedTimes", "epoch_unit", "is_dated_by_digits", "parse_times", "read_times",
-    "read_written_times",
-]  # fmt: skip
-
 ACCEPTED_TIMES = (
     "dates as in 2020-01-31, 31.01.2020, Jan 2020, 2020Q1 or 2020-W05, or numbers; --date-format "
     "sets another format"
@@ -208,7 +203,12 @@ def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.
     fits = [isinstance(v, kind) and not isinstance(v, bool | np.bool_) for v in values]
     _require(fits, values, name, _unreadable)
     if kind is numbers.Real:
-        return _real_numbers(values, name)
+        try:
+            numeric = np.array(values)
+            # Integers beyond 64 bits.
+            return numeric.astype(float) if numeric.dtype.kind == "O" else numeric
+        except OverflowError:
+            raise ValueError(f"{name} has a time beyond 1e308; write smaller numbers.") from None
     if kind is str:
         return _parse_text(values, name, date_format)
     values = [value.to_timestamp() if isinstance(value, pd.Period) else value for value in values]
@@ -219,15 +219,6 @@ def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.
         # pandas 2 converts to nanoseconds, which end in 2262.
         stamps = [pd.Timestamp(value) for value in values]
         return np.array([stamp.to_datetime64() for stamp in stamps])
-
-
-def _real_numbers(values: list[Any], name: str) -> np.ndarray:
-    """Numbers of Python as an array; integers beyond 64 bits as floats."""
-    try:
-        array = np.array(values)
-        return array.astype(float) if array.dtype.kind == "O" else array
-    except OverflowError:
-        raise ValueError(f"{name} has a time beyond 1e308; write smaller numbers.") from None
 
 
 def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndarray:

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
-import numpy as np
-
 from bayeskern.core.formatting import counted
 from bayeskern.core.validation import machine_memory
 
@@ -216,15 +214,14 @@ def _cells(column: pd.Series) -> list[Any]:
 # -- workbooks -------------------------------------------------------------------------------------
 
 
-def read_sheets(path: Path, content: bytes, limit: SizeLimit) -> dict[str, pd.DataFrame]:
-    """Cells of each sheet of an Excel workbook, with their types; None if empty.
+def read_sheets(path: Path, content: bytes, limit: SizeLimit) -> dict[str, list[list[Any]]]:
+    """Rows of each sheet of an Excel workbook that has cells; None for empty cells.
 
     Raises:
         ValueError: If the workbook, or the rectangle of a sheet, exceeds the limit.
         ImportError: If openpyxl is missing.
     """
     import openpyxl
-    import pandas as pd  # slow to import
 
     with _reading(path, "an Excel workbook, or another zip file, that cannot be read"):
         with ZipFile(io.BytesIO(content)) as archive:
@@ -235,17 +232,16 @@ def read_sheets(path: Path, content: bytes, limit: SizeLimit) -> dict[str, pd.Da
         for sheet in book.worksheets:
             # The declared size of a sheet is often wrong.
             sheet.reset_dimensions()
-            rows, width = {}, 0
-            for i, row in enumerate(_rows(sheet)):
+            rows, width, last = [], 0, 0
+            for count, row in enumerate(_rows(sheet), start=1):
+                rows.append(row)
                 if row:
-                    rows[i], width = row, max(width, len(row))
-                    part = f"sheet {sheet.title} reaches row {i + 1:,} and column {width:,}"
-                    limit.require(path, len(content), size + (i + 1) * width, part)
-            cells = np.full((max(rows, default=-1) + 1, width), None)
-            for i, row in rows.items():
-                cells[i, : len(row)] = row
-            size += cells.size
-            sheets[sheet.title] = pd.DataFrame(cells, dtype=object)
+                    width, last = max(width, len(row)), count
+                    part = f"sheet {sheet.title} reaches row {count:,} and column {width:,}"
+                    limit.require(path, len(content), size + count * width, part)
+            if last:
+                size += last * width
+                sheets[sheet.title] = [row + [None] * (width - len(row)) for row in rows[:last]]
         return sheets
 
 
@@ -260,14 +256,16 @@ def _memory_of_part(part: Any, limit: SizeLimit) -> float:
 def _rows(sheet: Any) -> Iterator[list[Any]]:
     """Cells of each row, without empty cells at its end."""
     for row in sheet.rows:
-        # Formulas with errors, type "e", have no value.
-        cells = [None if c.data_type == "e" or c.value == "" else _number(c.value) for c in row]
+        cells = [_value(cell) for cell in row]
         while cells and cells[-1] is None:
             cells.pop()
         yield cells
 
 
-def _number(value: Any) -> Any:
-    """Cell value; whole numbers as int, because Excel stores 2020 as 2020.0."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return int(value) if is_whole else value
+def _value(cell: Any) -> Any:
+    """Cell value, or None; whole numbers as int, because Excel stores 2020 as 2020.0."""
+    value = cell.value
+    # Formulas with errors, type "e", have no value.
+    if cell.data_type == "e" or value == "" or value != value:
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -152,7 +152,7 @@ def _is_data(cell: Any) -> bool:
             return False
         if re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", cell, re.ASCII):
             return True
-    return cell is not None and (_is_number(cell) or _is_date(cell))
+    return cell is not None and (_is_number(cell) or is_readable(parse_times, [cell]))
 
 
 def _is_number(cell: Any) -> bool:
@@ -162,10 +162,6 @@ def _is_number(cell: Any) -> bool:
     if is_missing(pd.Series([cell], dtype=object)).all():
         return False
     return any(is_readable(read_numbers, [cell], "cell", mark, False) for mark in ".,")
-
-
-def _is_date(cell: Any) -> bool:
-    return is_readable(parse_times, [cell])
 
 
 def is_readable(reader: Callable, *arguments: Any) -> bool:

@@ -30,6 +30,7 @@ from bayeskern.series.files.contents import (
     require_cells,
 )
 from bayeskern.series.files.layout import drop_totals, join_header, trim
+from bayeskern.series.read_options import INFERRED, ReadOptions
 
 # In order of preference. Commas come last, because they also occur in names and decimals.
 DELIMITERS = ";\t|,"
@@ -74,24 +75,18 @@ class Table:
     remarks: tuple[str, ...] = ()
 
 
-def read_table(
-    path: Path,
-    sheet: str | None = None,
-    encoding: str | None = None,
-    skip_rows: int | None = None,
-) -> Table:
+def read_table(path: Path, options: ReadOptions = INFERRED) -> Table:
     """Read the columns of a file.
 
     Args:
         path: The file.
-        sheet: The sheet of a workbook; required if several sheets hold data.
-        encoding: Encoding of text; by default UTF-8 or, if the text is not UTF-8, Windows-1252.
-        skip_rows: Number of rows above the header of text or a sheet; None to find titles.
+        options: Sheet, encoding and number of rows to skip.
 
     Raises:
         ValueError: If the file holds no table, or its type is not supported; the message names the
             type.
     """
+    sheet, skip_rows = options.sheet, options.skip_rows
     if skip_rows is not None:
         validation.positive_integer(skip_rows, "skip_rows", least=0)
     limit = SizeLimit.of_environment()
@@ -101,19 +96,20 @@ def read_table(
         if head.startswith(start):
             raise ValueError(f"{path} looks like {kind}: save its table as .xlsx or CSV.")
     if content.startswith(b"PK\x03\x04"):
-        return _read_workbook(path, content, sheet, limit, skip_rows)
+        return _read_workbook(path, content, limit, options)
     if sheet is not None:
         raise ValueError(f"sheet={sheet!r} is for Excel workbooks, and {path} is not one.")
     is_json = head[:1] in (b"{", b"[")
     if skip_rows is not None and (is_json or content.startswith(b"PAR1")):
         raise ValueError(f"skip_rows={skip_rows} is for text files and sheets; {path} is neither.")
     if content.startswith(b"PAR1"):
-        return _read_parquet(path, content, limit)
+        with extras.needed_for(f"{path}, a Parquet file,", package="pyarrow", extra="parquet"):
+            return Table(read_parquet(path, content, limit))
     if is_json:
         require_cells(path, content, b",:[{", limit)
         return _read_json(path, content)
     require_cells(path, content, DELIMITERS.encode(), limit)
-    return _read_text(path, content, encoding, skip_rows)
+    return _read_text(path, content, options)
 
 
 def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Table:
@@ -143,9 +139,10 @@ def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> Ta
 # -- text ------------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path, content: bytes, encoding: str | None, skip_rows: int | None) -> Table:
+def _read_text(path: Path, content: bytes, options: ReadOptions) -> Table:
     """Columns of delimited text; cells stay text."""
-    text, remarks = _decoded(path, content, encoding)
+    text, remarks = _decoded(path, content, options.encoding)
+    skip_rows = options.skip_rows
     # `splitlines` would also split at form feeds and other characters inside a cell.
     lines = re.split(r"\r\n|\r|\n", text)[skip_rows or 0 :]
     lines = [f"{line}\n" for line in lines if line.strip()]
@@ -286,38 +283,28 @@ def _is_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
 
 
-# -- Parquet and Excel -----------------------------------------------------------------------------
+# -- Excel -----------------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, content: bytes, limit: SizeLimit) -> Table:
-    with extras.needed_for(f"{path}, a Parquet file,", package="pyarrow", extra="parquet"):
-        return Table(read_parquet(path, content, limit))
-
-
-def _read_workbook(
-    path: Path, content: bytes, sheet: str | None, limit: SizeLimit, skip_rows: int | None
-) -> Table:
+def _read_workbook(path: Path, content: bytes, limit: SizeLimit, options: ReadOptions) -> Table:
     """The only table on a sheet of an Excel workbook; cells keep their types.
 
-    Raises ValueError if `sheet` is None and several sheets hold data, if `sheet` names no sheet
+    Raises ValueError if `options.sheet` is None and several sheets hold data, if it names no sheet
     with data, or if the sheet holds several tables.
     """
-    import pandas as pd  # slow to import
-
     with extras.needed_for(f"{path}, an Excel workbook,", package="openpyxl", extra="excel"):
-        sheets = read_sheets(path, content, limit)
-    filled = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
+        filled = read_sheets(path, content, limit)
+    sheet = options.sheet
     name = next(iter(filled)) if sheet is None and len(filled) == 1 else sheet
     if name not in filled:
         raise ValueError(
             f"{path}: sheet= or --sheet must be one of the sheets with data "
             f"({', '.join(map(str, filled)) or 'none has any'}); got {sheet!r}."
         )
-    cells = filled[name].to_numpy(object)
-    rows = [[None if pd.isna(cell) else cell for cell in row] for row in cells]
+    rows = filled[name]
     # The table starts at the first column with a cell.
     first = min(i for row in rows for i, cell in enumerate(row) if cell is not None)
-    table = trim([row[first:] for row in rows], skip_rows)
+    table = trim([row[first:] for row in rows], options.skip_rows)
     is_used = np.array([[cell is not None for cell in row] for row in table.rows])
     # An empty row or column between others separates two tables.
     for axis, kind, before in ((1, "row", table.above), (0, "column", first)):
