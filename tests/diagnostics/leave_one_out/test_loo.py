@@ -1,5 +1,8 @@
 """Leave-one-out against closed forms, ArviZ and brute-force refits."""
 
+import math
+import statistics
+
 import arviz as az
 import numpy as np
 import numpyro
@@ -68,6 +71,13 @@ def test_outlier_is_left_out_by_moment_matching(posterior):
     assert row["error"] < 0.2
     assert loo.trust.verdict == "good"
     assert abs(loo.elpd - TRUTH.sum()) < 4.0 * loo.monte_carlo_error
+
+
+def test_error_of_elpd_is_that_of_a_sum_of_n_values(posterior):
+    """sqrt(n V), V the sample variance: Vehtari, Gelman and Gabry (2017), equation 23."""
+    loo = bk.loo(posterior)
+    variance = statistics.variance(loo.estimates.elpd.tolist())
+    assert loo.elpd_error == pytest.approx(math.sqrt(N * variance), rel=1e-12)
 
 
 @pytest.mark.slow
