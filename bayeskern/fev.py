@@ -21,6 +21,7 @@ from bayeskern.core.formatting import counted
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.many.workers import run_all
+from bayeskern.series.columns import SeriesColumns
 from bayeskern.series.read_options import ReadOptions
 from bayeskern.series.series import Series
 
@@ -163,11 +164,8 @@ def _readers(
         if columns:
             times = np.concatenate([times, ahead[time_name]])
             y = np.append(y, np.full(len(ahead[time_name]), np.nan))
-        readers.append(
-            partial(
-                Series.from_columns, str(i), time_name, target, times, y, ReadOptions(), columns
-            )
-        )
+        cells = SeriesColumns(time_name, times, target, y, columns)
+        readers.append(partial(Series.from_columns, str(i), cells, ReadOptions()))
     return readers
 
 
