@@ -251,6 +251,7 @@ def looking_at_data(y):
     numpyro.deterministic("largest", float(max(drawn)))
 
 
+@pytest.mark.filterwarnings("ignore:Out-of-support values")
 @pytest.mark.parametrize(
     ("model", "said"),
     [

@@ -350,6 +350,7 @@ def test_starts_avoid_modes_of_negligible_weight():
     assert np.all(np.abs(x - 6.0) < 3.0)
 
 
+@pytest.mark.filterwarnings("ignore:Out-of-support values")
 def test_nan_data_name_the_site():
     def model():
         x = numpyro.sample("x", dist.Normal())

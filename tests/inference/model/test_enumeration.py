@@ -168,6 +168,7 @@ def from_two(y):
     numpyro.sample("y", dist.Normal(a + k, 1.0), obs=y[0])
 
 
+@pytest.mark.filterwarnings("ignore:Out-of-support values")
 @pytest.mark.parametrize(
     "model",
     few([summed_over_its_plate, in_another_plate, taken_for_an_event, from_two], from_two),
