@@ -42,10 +42,10 @@ class Reading(ReadOptions):
 
 
 # A new annotation keeps the default and the metadata of the field.
+WholeOrNone = Annotated[int | None, Parameter(converter=_parse_whole)]
 Reading.__annotations__ |= {
-    option.name: Whole | None for option in fields(ReadOptions) if option.type == "int | None"
+    option.name: WholeOrNone for option in fields(ReadOptions) if option.type == "int | None"
 }
-
 
 # The density of a structure has priors and no closed form.
 FITTING = ", ".join(name for name in METHODS if name not in ("auto", "exact", "mle"))

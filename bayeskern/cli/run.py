@@ -36,9 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(tokens, print_error=False, exit_on_error=False)
         finally:
             # Flushed here, so that a failure to write is reported below and not at exit.
-            # A process may have no standard output.
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            _flush()
     except BrokenPipeError:
         # The reader, such as `head`, has closed the pipe; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -52,3 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("bayeskern: stopped", file=sys.stderr)
         sys.exit(130)
+
+
+def _flush() -> None:
+    # A process may have no standard output.
+    if sys.stdout is not None:
+        sys.stdout.flush()
