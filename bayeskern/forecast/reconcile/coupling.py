@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.combine.stacking import Combination
@@ -106,6 +105,8 @@ def in_rank_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 def root_of_paths(paths: np.ndarray) -> np.ndarray:
     """Cholesky factor of the correlation of the normal scores of paths (D, horizon)."""
+    from scipy.stats import rankdata  # slow to import
+
     # Ties share their rank.
     ranks = rankdata(paths, axis=0)
     scores = np.asarray(ndtri(ranks / (len(paths) + 1.0)))
