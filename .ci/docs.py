@@ -22,6 +22,7 @@ import griffe
 from latex2mathml.converter import convert
 
 from bayeskern import kernels
+from bayeskern.inference import METHODS
 from bayeskern.kernels.registry import CAPABILITIES, KERNELS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +50,7 @@ def main() -> int:
     for page in [*(ROOT / name for name in TOP_LEVEL), *(ROOT / "docs").rglob("*.md")]:
         (PAGES / place(page)).write_text(typeset(relinked(page.read_text(), page)))
     for page in (PAGES / "api").glob("*.md"):
-        page.write_text(with_summaries(with_kernels(page.read_text())))
+        page.write_text(with_summaries(with_methods(with_kernels(page.read_text()))))
     for notebook in NOTEBOOKS:
         write_notebook(notebook, PAGES / place(notebook))
     for chart in (ROOT / "benchmarks" / "results").glob("*.png"):
@@ -142,6 +143,12 @@ def with_kernels(text: str) -> str:
     )
     text = text.replace("<!-- table of kernels -->", table)
     return text.replace("<!-- kernels by file -->", "\n".join(sections))
+
+
+def with_methods(text: str) -> str:
+    """A page of the reference in which a comment is replaced by the list of all methods."""
+    objects = (f"::: bayeskern.inference.{method.__name__}\n" for method in METHODS.values())
+    return text.replace("<!-- methods -->", "\n".join(objects))
 
 
 def with_summaries(text: str) -> str:
