@@ -72,7 +72,7 @@ def pytest_collection_finish():
 
 
 # An executable takes up 7 to 30 memory maps, of which Linux allows a process 65530 by default.
-MAPS, MOST_MAPS = Path("/proc/self/maps"), 45_000
+MAPS, MOST_MAPS = Path("/proc/self/maps"), 25_000
 
 
 def forget_if_many():
