@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -89,6 +90,7 @@ class LogMarginal(ABC):
         middle: Prior median of z, (d,).
         prior_sd: Prior sd of z, (d,); 1 where it is unknown.
         noise_factors: Factors of the noise variance of the values, (n,).
+        effects: Effects of regressors and events; None without effects.
     """
 
     x: np.ndarray
@@ -98,6 +100,7 @@ class LogMarginal(ABC):
     middle: np.ndarray
     prior_sd: np.ndarray
     noise_factors: np.ndarray
+    effects: Any
 
     @abstractmethod
     def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
@@ -107,9 +110,12 @@ class LogMarginal(ABC):
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
         """Copy with other data: values y (n,) at times x (n,)."""
 
-    @abstractmethod
     def with_effects(self, effects: Any) -> Self:
         """Copy with other effects, which must be the same at the times of the data."""
+        # What is cached for the times of the data stays valid.
+        clone = copy(self)
+        clone.effects = effects
+        return clone
 
     @abstractmethod
     def log_density(self, z: np.ndarray) -> float:

@@ -104,12 +104,6 @@ class DenseLogMarginal(LogMarginal):
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
         return type(self)(self.prior, x, y, self.effects)
 
-    def with_effects(self, effects: LinearEffects | None) -> Self:
-        # The cached covariance at the times of the data stays valid.
-        clone = copy(self)
-        clone.effects = effects
-        return clone
-
     @property
     def noise_state(self) -> tuple[np.ndarray, float]:
         """Noise factors (n,), and the constant that is added to the log density."""

@@ -26,14 +26,16 @@ from bayeskern.linear.prediction import (
     thinned_draws,
 )
 from bayeskern.linear.priors import GaussianGivenScales, Prior, as_prior, gaussian_prior
-from bayeskern.linear.statistics import SufficientStatistics
+from bayeskern.linear.statistics import (
+    SufficientStatistics,
+    collinear_columns,
+    pooled,
+    require_finite,
+)
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
 from bayeskern.prediction.mixture import Quantiles
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 from bayeskern.protocols import NotKeptError
-
-# With columns scaled to norm 1, singular values below this share of the largest count as 0.
-RANK_TOL = 1e-10
 
 
 class LinearModel(eqx.Module):
@@ -263,7 +265,7 @@ class LinearModel(eqx.Module):
             column = names[int(np.argmax(constant))]
             problem = f"column {column!r} is constant, like the intercept"
         else:
-            collinear = _collinear_columns(self.all_rows, self.intercept is not None, names)
+            collinear = collinear_columns(self.all_rows, self.intercept is not None, names)
             if collinear:
                 problem = f"columns {collinear} are perfectly collinear"
         if problem and not self.prior.proper:
@@ -477,26 +479,3 @@ class LinearModel(eqx.Module):
         features = model.fitted_design(X, "X")
         extra = model.observation_model.read_extra(extra, len(features))
         return from_prior(model, (features, None, extra), draws, seed)
-
-
-def require_finite(statistics: SufficientStatistics, X: np.ndarray) -> None:
-    """Raise ValueError with the first row that is not finite, or if squares overflow."""
-    if not statistics.is_finite:
-        validation.finite(X, "X")
-        raise ValueError("X has values so large that their squares overflow: use larger units.")
-
-
-def pooled(sds: np.ndarray) -> float:
-    """The pooled sd of several outputs: the root mean square of their sds."""
-    return float(np.linalg.norm(sds) / np.sqrt(len(sds)))
-
-
-def _collinear_columns(statistics: SufficientStatistics, centered: bool, names) -> str | None:
-    """The names of columns in an exact linear relation, or None."""
-    M = (statistics.R if centered else statistics.about_zero())[:, : len(names)]
-    norms = np.linalg.norm(M, axis=0)
-    _, S, Vt = np.linalg.svd(M / np.where(norms > 0, norms, 1.0))
-    if len(S) == 0 or S[-1] > RANK_TOL * S[0]:
-        return None
-    in_relation = np.abs(Vt[-1]) > 1e-6
-    return ", ".join(repr(name) for name, part in zip(names, in_relation, strict=True) if part)

@@ -30,10 +30,10 @@ from bayeskern.linear.collapsed import (
 )
 from bayeskern.linear.conjugate import NormalInverseGamma
 from bayeskern.linear.design import OpaqueStatic, as_opaque
-from bayeskern.linear.model import RANK_TOL, LinearModel, pooled, require_finite
+from bayeskern.linear.model import LinearModel
 from bayeskern.linear.prediction import linear_predictor, linear_predictors, thinned_draws
 from bayeskern.linear.priors import MultivariateGaussian
-from bayeskern.linear.statistics import SufficientStatistics
+from bayeskern.linear.statistics import RANK_TOL, SufficientStatistics, pooled, require_finite
 from bayeskern.linear.whitened import whitened
 from bayeskern.prediction.mixture import Mixture, Prediction, Quantiles, thin
 from bayeskern.prediction.outputs import OutputsPrediction

@@ -7,6 +7,7 @@ another QR factorisation, so that old rows need not be kept. If y has k columns,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -15,9 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bayeskern.core import sharding
+from bayeskern.core import sharding, validation
 from bayeskern.core.constants import LOG_2PI
 
+# With columns scaled to norm 1, singular values below this share of the largest count as 0.
+RANK_TOL = 1e-10
 # Rows are summed in chunks of this size, which stay in the processor's cache.
 CHUNK_ROWS = 4096
 
@@ -201,3 +204,28 @@ def _not_finite(n: int, mean) -> SufficientStatistics:
     """Statistics with R = NaN, for rows that are not all finite."""
     k = len(mean)
     return SufficientStatistics(np.asarray(float(n)), mean, np.full((min(n, k), k), np.nan))
+
+
+def require_finite(statistics: SufficientStatistics, X: np.ndarray) -> None:
+    """Raise ValueError with the first row that is not finite, or if squares overflow."""
+    if not statistics.is_finite:
+        validation.finite(X, "X")
+        raise ValueError("X has values so large that their squares overflow: use larger units.")
+
+
+def pooled(sds: np.ndarray) -> float:
+    """The pooled sd of several outputs: the root mean square of their sds."""
+    return float(np.linalg.norm(sds) / np.sqrt(len(sds)))
+
+
+def collinear_columns(
+    statistics: SufficientStatistics, centered: bool, names: Sequence[str]
+) -> str | None:
+    """The names of columns in an exact linear relation, or None."""
+    M = (statistics.R if centered else statistics.about_zero())[:, : len(names)]
+    norms = np.linalg.norm(M, axis=0)
+    _, S, Vt = np.linalg.svd(M / np.where(norms > 0, norms, 1.0))
+    if len(S) == 0 or S[-1] > RANK_TOL * S[0]:
+        return None
+    in_relation = np.abs(Vt[-1]) > 1e-6
+    return ", ".join(repr(name) for name, part in zip(names, in_relation, strict=True) if part)

@@ -56,7 +56,7 @@ CYCLES = sum(
 
 
 class TrendCase(NamedTuple):
-    """What a test needs of a trend.
+    """Truth about a trend, for tests.
 
     Attributes:
         gram: Kernel at T with hyperparameters VALUES, without start and season.

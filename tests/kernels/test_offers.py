@@ -1,4 +1,4 @@
-"""What each kernel offers beside its values, and the error where it offers nothing."""
+"""Capabilities of each kernel beside its values, and the errors of those that it lacks."""
 
 import jax
 import jax.numpy as jnp

@@ -7,7 +7,6 @@ time is linear in the number of values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Self
@@ -110,12 +109,6 @@ class SteadyLogMarginal(LogMarginal):
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
         return type(self)(self.prior, x, y, self.effects)
-
-    def with_effects(self, effects: LinearEffects | None) -> Self:
-        # The cached columns at the times of the data stay valid.
-        clone = copy(self)
-        clone.effects = effects
-        return clone
 
     @cached_property
     def data(self) -> GridData:

@@ -251,7 +251,7 @@ def _count_on_grid(series: Series) -> int:
     return int(np.sum(missing <= MAX_MISSING_VALUES))
 
 
-class ScaleOptions(NamedTuple):
+class CandidateScales(NamedTuple):
     """Transformations to compare, and possible values.
 
     Attributes:
@@ -265,18 +265,18 @@ class ScaleOptions(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def _scales(series: Series, model: StructuralModel, likelihood: Analytic | None) -> ScaleOptions:
+def _scales(series: Series, model: StructuralModel, likelihood: Analytic | None) -> CandidateScales:
     """Scales for the values of a series. Raises ValueError for an impossible value."""
     y, labels = series.values[series.observed], _labels_of(series)
     if likelihood is not None:
         require_possible(y, likelihood, labels)
-        return ScaleOptions((False,))
+        return CandidateScales((False,))
     bounds, remarks = bounds_of(y, model.lower, model.upper, labels)
     if model.log:
         needs = "the logarithm (StructuralModel(log=True), --log, --positive) needs values"
         require_all(y > 0, y, labels, f"{needs} above zero")
     logs = (False, True) if np.all(y > 0) else (False,)
-    return ScaleOptions(logs if model.log is None else (model.log,), bounds, remarks)
+    return CandidateScales(logs if model.log is None else (model.log,), bounds, remarks)
 
 
 def _span(series: Series) -> float:
@@ -332,7 +332,7 @@ def _effects(
     return effects
 
 
-class ChangeOptions(NamedTuple):
+class ChangePoints(NamedTuple):
     """Change points of level and slope.
 
     Attributes:
@@ -352,12 +352,12 @@ def _changes(
     seasons: Mapping[str, float],
     log: bool,
     may_search: bool,
-) -> ChangeOptions:
+) -> ChangePoints:
     """Change points by the options of the model, or by a level shift if `may_search`."""
     if isinstance(model.changes, str) and model.changes == "find":
-        return ChangeOptions(find=True)
+        return ChangePoints(find=True)
     if model.changes is not None:
-        return ChangeOptions(_positions_of(model.changes, series))
+        return ChangePoints(_positions_of(model.changes, series))
     # A trend and a season describe a staircase with a step every season. Few seasons do not tell it
     # from a single step.
     if may_search and _span(series) < MIN_PERIODS * max(seasons.values(), default=0.0):
@@ -368,8 +368,8 @@ def _changes(
                 f"the level shifts near {_labels_of(series)()[at]}, far more than elsewhere, so "
                 "change points are searched for; StructuralModel(changes=()) turns this off"
             )
-            return ChangeOptions(find=True, remarks=(remark,))
-    return ChangeOptions()
+            return ChangePoints(find=True, remarks=(remark,))
+    return ChangePoints()
 
 
 def _positions_of(changes: Any, series: Series) -> tuple[float, ...]:

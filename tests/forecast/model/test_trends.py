@@ -38,7 +38,7 @@ def test_kernels_match_formulas(trend):
 
 @pytest.mark.parametrize("trend", ALL_TRENDS)
 def test_each_hyperparameter_is_registered(trend):
-    """Those with a prior have a unit, and their names in the kernel are those of the table."""
+    """A hyperparameter with a prior has its unit in the table, under its name in the kernel."""
     free = [n for n, v in default_kernel(trend, {"season": 1.0}).hyperparameters().items()
             if is_specified(v)]  # fmt: skip
     assert {*free, "noise"} == ALL_TRENDS[trend].learned.keys()
