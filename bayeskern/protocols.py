@@ -242,6 +242,13 @@ class HasCoords(Protocol):
     coords: Mapping
 
 
+@runtime_checkable
+class HasDims(Protocol):
+    """A model with names for the axes of its sites, as ArviZ takes them."""
+
+    dims: Mapping
+
+
 def columns_of(model: object) -> tuple[str, ...] | None:
     """Column names of the data frame that a model was fitted to, or None."""
     return model.columns if isinstance(model, HasColumns) else None
@@ -255,6 +262,11 @@ def classes_of(model: object) -> tuple | None:
 def coords_of(model: object) -> dict:
     """Labels of the axes of a model's sites; empty if there are none."""
     return dict(model.coords) if isinstance(model, HasCoords) else {}
+
+
+def dims_of(model: object) -> dict:
+    """Names of the axes of a model's sites; empty if there are none."""
+    return dict(model.dims) if isinstance(model, HasDims) else {}
 
 
 # -- optional methods of the distribution of an observed site --------------------------------------

@@ -35,9 +35,9 @@ from bayeskern.inference.verdict import Trust, effective
 
 def assess_latent_laplace(posterior: Fit, trust: Trust) -> Trust:
     """Lower a verdict if a latent was integrated out too inaccurately."""
-    target, assessed_before = posterior.target, "inner_khat" in trust.evidence
-    if posterior.is_point or target is None or assessed_before:
+    if posterior.is_point or posterior.target is None or "inner_khat" in trust.evidence:
         return trust
+    target = posterior.fitted_target
     for name in target.approximate:
         # Each draw of the parameters costs O(n^3).
         rows = evenly(len(next(iter(posterior.flat.values()))), 20)

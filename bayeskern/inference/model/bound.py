@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.axes import require_axes
-from bayeskern.protocols import PreparesData, coords_of
+from bayeskern.protocols import PreparesData, coords_of, dims_of
 
 
 class BoundModel(NamedTuple):
@@ -52,7 +52,7 @@ class BoundModel(NamedTuple):
         if isinstance(model, PreparesData):
             (model, args), kwargs = model.prepare(*args, **kwargs), {}
         coords = {**coords_of(model), **(coords or {})}
-        return cls(model, args, kwargs, coords, dict(dims or {}), original)
+        return cls(model, args, kwargs, coords, dims_of(model) | dict(dims or {}), original)
 
     def target(self) -> Target:
         """Log density; raises ValueError if coords or dims do not match the sites."""

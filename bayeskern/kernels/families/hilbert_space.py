@@ -112,13 +112,19 @@ class HilbertSpace(Wrapper):
         return jnp.sum(jnp.square(self.features(X, None)), axis=1)
 
     def features(self, X: jax.Array, degree: int | None) -> jax.Array:
-        return self._features(X, jnp.zeros_like(X))
+        return self.eigenfunctions(X, jnp.zeros_like(X)) * self.amplitudes(X.shape[1])
 
     def features_of_means(self, X: Boxes) -> jax.Array:
-        return self._features(X.lower, X.sides)
+        return self.eigenfunctions(X.lower, X.sides) * self.amplitudes(X.lower.shape[1])
 
-    def _features(self, X: jax.Array, sides: jax.Array) -> jax.Array:
-        """Means of the features over boxes with the lower corners X (n, d)."""
+    def amplitudes(self, d: int) -> jax.Array:
+        """sqrt(S(w_j)) of the features in d dimensions: (m_1 ... m_d,)."""
+        lower, upper, m = self._along(d)
+        W = np.stack(np.meshgrid(*_frequencies(upper - lower, m), indexing="ij"), axis=-1)
+        return jnp.sqrt(self.inner.spectral_density(jnp.asarray(W.reshape(-1, d))))
+
+    def eigenfunctions(self, X: jax.Array, sides: jax.Array) -> jax.Array:
+        """Means of phi_j over boxes with the lower corners X (n, d): (n, m_1 ... m_d)."""
         n, d = X.shape
         lower, upper, m = self._along(d)
         feature_maps.check_size(self, n, math.prod(m))
@@ -130,8 +136,6 @@ class HilbertSpace(Wrapper):
                 f"to {upper}. Use a box that contains all points, those of predictions included."
             )
         lengths = upper - lower
-        frequencies = [np.pi * np.arange(1, k + 1) / s for k, s in zip(m, lengths, strict=True)]
-        W = np.stack(np.meshgrid(*frequencies, indexing="ij"), axis=-1).reshape(-1, d)
         middle = X + 0.5 * sides
         # The mean of a wave over an interval is the wave at the midpoint, times a sinc.
         waves = [
@@ -139,12 +143,10 @@ class HilbertSpace(Wrapper):
             * jnp.sin((x - a)[:, None] * w)
             * jnp.sinc(side[:, None] * (w / (2.0 * np.pi)))
             for x, a, side, length, w in zip(
-                middle.T, lower, sides.T, lengths, frequencies, strict=True
+                middle.T, lower, sides.T, lengths, _frequencies(lengths, m), strict=True
             )
         ]
-        phi = feature_maps.pairwise_products(self, waves)
-        amplitudes = jnp.sqrt(self.inner.spectral_density(jnp.asarray(W)))
-        return jnp.where(inside[:, None], phi * amplitudes, jnp.nan)
+        return jnp.where(inside[:, None], feature_maps.pairwise_products(self, waves), jnp.nan)
 
     def series(self) -> list[CovarianceFunction]:
         # There are finitely many features, even if `inner` is an RBF.
@@ -165,6 +167,11 @@ class HilbertSpace(Wrapper):
     def __repr__(self):
         corners = f"{_shown(self.lower)}, {_shown(self.upper)}"
         return f"HilbertSpace({self.inner!r}, {corners}, m={_shown(self.m)})"
+
+
+def _frequencies(lengths: np.ndarray, m: np.ndarray) -> list[np.ndarray]:
+    """Frequencies w_jd = pi j / length_d along each dimension: (m_d,)."""
+    return [np.pi * np.arange(1, k + 1) / length for k, length in zip(m, lengths, strict=True)]
 
 
 def _shown(values: tuple):

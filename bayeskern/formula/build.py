@@ -1,0 +1,353 @@
+"""Regression models from a formula, a table and priors."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax import Array
+from numpyro.distributions import Distribution
+
+from bayeskern import kernels
+from bayeskern.core import validation
+from bayeskern.formula.field import Design, Factor
+from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
+from bayeskern.formula.groups import GroupTerm, Varying
+from bayeskern.formula.model import Regression, Rows
+from bayeskern.formula.syntax import Call, Syntax, parse
+from bayeskern.formula.terms import Common, Monotone, Process, Smooth, Term
+from bayeskern.likelihoods import Gaussian, Likelihood
+from bayeskern.likelihoods.separation import separated
+from bayeskern.linear.design import OpaqueStatic
+from bayeskern.linear.statistics import SufficientStatistics, collinear_columns
+
+# Default number of knots of a smooth.
+KNOTS = 20
+# Scale of the log of a distributional parameter: the prior sd of its intercept is 2.5 times this.
+LOG_SCALE = 0.4
+# Rows up to which linear programming looks for separation.
+MAX_SEPARATION_ROWS = 20_000
+
+
+def regression(
+    formula: str | Sequence[str],
+    data: Any,
+    family: str | Likelihood = "gaussian",
+    priors: Mapping[str, Distribution] | None = None,
+) -> Regression:
+    """Regression model by a formula, in the syntax of lme4, brms and Bambi.
+
+    The model holds its data: `bk.infer(bk.regression(formula, data))`. Gaussian effects are
+    integrated out where that is exact or Laplace's approximation is good, so that methods infer the
+    scales only; the effects are then drawn given the scales.
+
+    Args:
+        formula: Text such as "reaction ~ days + (days | subject)"; or several, of which the others
+            are for parameters of the likelihood on the log scale: ["y ~ x", "sigma ~ x"].
+
+            - `x + z`, `x:z`, `x * z`, `0 + x`, `C(x)`, `poly(x, 2)`, `bs(x, df=5)`, `scale(x)`,
+              `log(x)`, `I(x ** 2)`: common effects;
+            - `(x | g)`, `(x || g)`, `(1 | g / h)`, `(1 | g:h)`: effects that vary between groups,
+              correlated within a group unless written with `||`;
+            - `s(x)`: a smooth function, `gp(x)` or `gp(x, z)`: a Gaussian process, each with
+              `by=g` for a function in each group;
+            - `mo(x)`: a monotone effect of ordered levels; `offset(x)`: a known effect;
+            - on the left, `y | trials(n)`, `y | exposure(e)`, `y | weights(w)`.
+        data: A data frame (pandas, polars or another that narwhals reads), a dict of columns, or a
+            CSV, Parquet or Excel file. Rows with a missing value are left out, with a warning.
+        family: Name of a likelihood, such as "poisson", or one of `bayeskern.likelihoods`.
+        priors: Priors by site: "days", "Intercept" (at x = 0), "sd(days | subject)", "sigma".
+            `model.priors_used` has all priors with their names.
+
+    Returns:
+        The model; `infer`, `prior_predictive`, `calibrate`, `compare` and `report` take it.
+
+    Raises:
+        ValueError: The formula has a syntax error, names a column that is not there, or a prior
+            has an unknown name; or the data do not fit the family.
+        TypeError: The data are no table, or a prior is no distribution.
+
+    References:
+        Bates, Maechler, Bolker and Walker (2015), "Fitting linear mixed-effects models using lme4";
+        Rue, Martino and Chopin (2009), on nested Laplace approximations.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> rng = np.random.default_rng(0)
+        >>> subject = np.repeat(np.arange(10), 8)
+        >>> x = np.tile(np.arange(8.0), 10)
+        >>> y = 5.0 + 2.0 * x + rng.normal(size=10)[subject] + 0.5 * rng.normal(size=80)
+        >>> model = bk.regression("y ~ x + (1 | subject)", {"y": y, "x": x, "subject": subject})
+        >>> posterior = bk.infer(model, seed=0)
+        >>> print(posterior.draws["x"].mean().round(1))
+        2.0
+    """
+    formulas = (formula,) if isinstance(formula, str) else tuple(formula)
+    frame = read_table(data)
+    main, *others = (parse(text, frame.columns) for text in formulas)
+    sources = [main.response, *(s for syntax in (main, *others) for s in _sources(syntax))]
+    frame = complete_rows(frame, required_columns(sources, frame, formulas[0]))
+    priors = _read_priors(priors)
+    likelihood, sigma = _likelihood(family, main, others, frame, priors)
+    y, extra, likelihood = likelihood.y, likelihood.extra, likelihood.likelihood
+    location, scale = likelihood.eta_location_scale(np.asarray(y), extra)
+    at_center = location, scale
+    common, X = Common.fit(main.common, frame, likelihood.takes_intercept, at_center, priors)
+    _warn_of_columns(common, X, likelihood, np.asarray(y), extra)
+    terms, blocks, groups = [], [X], []
+    for call in main.groups:
+        effects, Z = Varying.fit(call, frame, scale)
+        groups.append(_grouped(effects, Z, call.group, frame))
+    for call in main.calls:
+        if call.name == "offset":
+            continue
+        term, columns = _function(call, frame, scale)
+        if "by" in call.options:
+            groups.append(_grouped(term, columns, str(call.options["by"]), frame))
+        else:
+            terms.append(term)
+            blocks.append(columns)
+    groups.sort(key=lambda group: _order(group, groups))
+    distributional, parameters = {}, []
+    for syntax in others:
+        name, center = syntax.response, (np.log(scale) if sigma is None else 0.0, LOG_SCALE)
+        distributional[name], columns = Common.fit(
+            syntax.common, frame, True, center, priors, f"{name}_"
+        )
+        parameters.append(jnp.asarray(columns))
+    design = Design(
+        jnp.asarray(np.hstack(blocks)),
+        joined_factors([term for term, _ in groups], [factor for _, factor in groups]),
+        tuple(block.shape[1] for block in blocks),
+    )
+    reader = RowReader(main, tuple(others))
+    rows = Rows(design, reader.offset(frame), reader.weights(frame), tuple(parameters))
+    model = Regression(
+        formulas=formulas,
+        likelihood=likelihood,
+        sigma=sigma,
+        common=common,
+        terms=tuple(terms),
+        groups=tuple(term for term, _ in groups),
+        distributional=distributional,
+        rows=rows,
+        y=y,
+        extra=extra,
+        source=OpaqueStatic(reader),
+    )
+    return _with_priors(model, priors)
+
+
+# -- reading the parts -----------------------------------------------------------------------------
+
+
+def _sources(syntax: Syntax) -> list[str]:
+    """Sources of all columns on the right-hand side, and of the values of each row."""
+    called = [source for call in syntax.calls for source in call.arguments]
+    by = [str(call.options["by"]) for call in syntax.calls if "by" in call.options]
+    grouped = [source for call in syntax.groups for source in (call.effects, call.group)]
+    return [syntax.common, *called, *by, *grouped, *syntax.row_values.values()]
+
+
+def _read_priors(priors: Mapping[str, Distribution] | None) -> dict[str, Distribution]:
+    for name, prior in (priors or {}).items():
+        if not isinstance(prior, Distribution):
+            raise TypeError(
+                f"the prior of {name!r} must be a NumPyro distribution, such as "
+                f"dist.Normal(0.0, 2.5); got {prior!r}."
+            )
+    return dict(priors or {})
+
+
+def families() -> dict[str, type[Likelihood]]:
+    """Likelihoods by their names as families, such as "negative_binomial"."""
+    return {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower(): cls
+        for cls in Likelihood.registered()
+        if not cls.__name__.startswith("_")
+    }
+
+
+def _likelihood(
+    family: str | Likelihood,
+    main: Syntax,
+    others: Sequence[Syntax],
+    frame: pd.DataFrame,
+    priors: Mapping[str, Distribution],
+) -> tuple[Any, Distribution | None]:
+    """The likelihood prepared for the data, and the prior of sigma under Gaussian noise."""
+    if isinstance(family, str):
+        family = families()[validation.one_of("family", family, families())]()
+    if not isinstance(family, Likelihood):
+        raise TypeError(
+            "family must be the name of a likelihood, such as 'poisson', or one of "
+            f"bayeskern.likelihoods; got {family!r}."
+        )
+    if family.outputs is not None:
+        raise ValueError(
+            f"{type(family).__name__} has a linear predictor for each output, and a formula one "
+            "alone. Use bk.BayesianGLM."
+        )
+    own = {name: priors[name] for name in family.hyperparameters() if name in priors}
+    family = family.with_hyperparameters(**own) if own else family
+    parameters = [other.response for other in others]
+    has_sigma = isinstance(family, Gaussian) and family.noise is None
+    known = ["sigma"] if has_sigma else list(family.hyperparameters())
+    for name in parameters:
+        validation.one_of("parameter of a formula", name, known)
+    extra = RowReader(main, ()).extra(frame)
+    response = _response(main.response, frame)
+    if not has_sigma:
+        return family.prepare(response, len(frame), extra), None
+    # The default prior of the noise needs data that vary.
+    prepared = Gaussian(noise=1.0).prepare(response, len(frame), extra)
+    if "sigma" in parameters:
+        return prepared, None
+    y = np.asarray(prepared.y)
+    default = (
+        None
+        if "sigma" in priors
+        else family.default_prior("sigma", np.ptp(y) and y.std(), y[0], len(y))
+    )
+    return prepared, priors.get("sigma", default)
+
+
+def _response(source: str, frame: pd.DataFrame) -> Any:
+    """Values of the response: a column as it stands, or an expression."""
+    if source.strip("`") in frame.columns:
+        column = frame[source.strip("`")]
+        return column if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
+    return Columns.fit(f"0 + {source}", frame)[1][:, 0]
+
+
+def _function(call: Call, frame: pd.DataFrame, scale: float) -> tuple[Term, np.ndarray]:
+    """Term of a call, with its columns (n, k)."""
+    name, options = str(call), {k: v for k, v in call.options.items() if k != "by"}
+    if call.name == "s":
+        knots = validation.positive_integer(options.pop("k", KNOTS), "k of a smooth")
+        fitted = Smooth.fit(name, call.arguments, frame, scale, knots)
+    elif call.name == "gp":
+        kernel = getattr(kernels, str(options.pop("kernel", "RBF")))
+        fitted = Process.fit(name, call.arguments, frame, scale, kernel)
+    else:
+        fitted = Monotone.fit(name, call.arguments, frame, scale)
+    for option in options:
+        raise ValueError(f"{name} has an unknown option {option!r}.")
+    return fitted
+
+
+def _grouped(
+    effects: Term, columns: np.ndarray, group: str, frame: pd.DataFrame
+) -> tuple[GroupTerm, Factor]:
+    term, codes = GroupTerm.fit(effects, group, frame)
+    return term, Factor(jnp.asarray(codes), jnp.asarray(columns), term.count)
+
+
+def _order(group: tuple[GroupTerm, Factor], groups: list) -> tuple:
+    """Sorting key: the factor with most effects first, terms of one factor together."""
+    name = group[0].group
+    members = [term for term, _ in groups if term.group == name]
+    return -sum(term.count * term.effects.width for term in members), name
+
+
+def joined_factors(terms: Sequence[GroupTerm], factors: Sequence[Factor]) -> tuple[Factor, ...]:
+    """Factors in which the columns of terms with the same groups are joined."""
+    joined: dict[str, Factor] = {}
+    for term, factor in zip(terms, factors, strict=True):
+        first = joined.get(term.group)
+        if first is not None:
+            factor = replace(first, Z=jnp.concatenate([first.Z, factor.Z], axis=1))
+        joined[term.group] = factor
+    return tuple(joined.values())
+
+
+@dataclass(frozen=True, eq=False)
+class RowReader:
+    """Reads the values of rows that are not effects.
+
+    Attributes:
+        syntax: The formula of the response.
+        others: The formulas of other parameters.
+    """
+
+    syntax: Syntax
+    others: tuple[Syntax, ...]
+
+    def offset(self, frame: pd.DataFrame) -> Array:
+        """Sum of the offsets of each row: (n,)."""
+        offset = np.zeros(len(frame))
+        for call in self.syntax.calls:
+            if call.name == "offset":
+                offset += self._values(call.arguments[0], frame)
+        return jnp.asarray(offset)
+
+    def weights(self, frame: pd.DataFrame) -> Array | None:
+        """Weights of the rows, (n,), or None."""
+        source = self.syntax.row_values.get("weights")
+        if source is None:
+            return None
+        weights = self._values(source, frame)
+        if (weights <= 0.0).any():
+            row = int(np.argmax(weights <= 0.0))
+            raise ValueError(f"weights must be above 0; row {row} has {weights[row]}.")
+        return jnp.asarray(weights)
+
+    def extra(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
+        """Values that the likelihood needs of each row, by name."""
+        values = self.syntax.row_values.items()
+        return {name: self._values(s, frame) for name, s in values if name != "weights"}
+
+    def _values(self, source: str, frame: pd.DataFrame) -> np.ndarray:
+        return Columns.fit(f"0 + {source}", frame)[1][:, 0]
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+def _with_priors(model: Regression, priors: Mapping[str, Distribution]) -> Regression:
+    """Copy with the priors of the user on scales; raise ValueError for an unknown name."""
+    known = model.priors_used
+    for name in priors:
+        validation.one_of("prior", name, known)
+    groups = (replace(g, effects=_with_own(g.effects, priors)) for g in model.groups)
+    terms = tuple(_with_own(term, priors) for term in model.terms)
+    return replace(model, terms=terms, groups=tuple(groups))
+
+
+def _with_own(term: Term, priors: Mapping[str, Distribution]) -> Term:
+    own = {site: priors.get(site, prior) for site, prior in term.priors.items()}
+    return replace(term, priors=own)
+
+
+def _warn_of_columns(
+    common: Common, X: np.ndarray, likelihood: Likelihood, y: np.ndarray, extra: Mapping
+) -> None:
+    """Warn of collinear columns and of separated classes."""
+    names = list(common.source.value.names[common.skip :])
+    is_constant = np.ptp(X, axis=0) == 0.0
+    columns = X[:, ~is_constant]
+    if not columns.shape[1] or len(X) <= columns.shape[1]:
+        return
+    kept = [name for name, constant in zip(names, is_constant, strict=True) if not constant]
+    statistics = SufficientStatistics.of_features(columns)
+    relation = collinear_columns(statistics, bool(is_constant.any()), kept)
+    if relation is not None:
+        warnings.warn(
+            f"the columns {relation} are collinear: only the priors tell their effects apart. "
+            "Leave one of them out.",
+            UserWarning,
+            stacklevel=3,
+        )
+    elif len(X) <= MAX_SEPARATION_ROWS and separated(X, *likelihood.vanishing_tails(y, **extra)):
+        warnings.warn(
+            "the columns separate the observations perfectly: only the priors bound the effects.",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,299 @@
+"""Gaussian effects of a regression: products with the design, factors, draws.
+
+The linear predictor is eta = offset + Z b with b = T u and u ~ N(0, I), where the root T of the
+prior covariance depends on the scales. The columns of Z are those of the dense terms, X (n, k), and
+for each grouping factor the columns of its effects, which are 0 in the rows of other groups. Given
+weights w of the rows, the precision of u given y is
+
+    H = I + T' Z' diag(w) Z T.
+
+The effects of the largest factor are independent of each other given the rest. They are eliminated
+block by block: with H = [A C; C' B] and A block-diagonal, H = R'R, R = [L' U; 0 M'], A = L L',
+U = L^-1 C and B - U'U = M M' (Bates, Maechler, Bolker and Walker 2015, section 3). The cost is
+O(G q r^2 + r^3) for G groups with q effects and r other effects, whatever the number of rows, once
+Z'Z is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.linalg import solve_triangular
+
+# Roots T of the prior covariances: of the dense terms and of one group of each factor, (k,) for a
+# diagonal root and (k, m) otherwise.
+type Roots = tuple[tuple[Array, ...], tuple[Array, ...]]
+
+
+class Factor(eqx.Module):
+    """Columns of the effects of one grouping factor.
+
+    Attributes:
+        codes: Group of each row, (n,); `groups` for a row of no known group.
+        Z: Columns of the effects of a group, (n, q).
+        groups: Number of groups G.
+    """
+
+    codes: Array
+    Z: Array
+    groups: int = eqx.field(static=True)
+
+    def __matmul__(self, b: Array) -> Array:
+        """Contribution to the linear predictor, (n,), of effects b (G, q)."""
+        rows = b.at[self.codes].get(mode="fill", fill_value=0.0)
+        return jnp.sum(self.Z * rows, axis=-1)
+
+    def sums(self, rows: Array) -> Array:
+        """Z'rows for rows (n, ...): (G, q, ...)."""
+        products = self.Z.reshape(*self.Z.shape, *(1,) * (rows.ndim - 1)) * rows[:, None]
+        return jax.ops.segment_sum(products, self.codes, self.groups)
+
+
+class Effects(eqx.Module):
+    """Effects u, or b = T u, by term.
+
+    Attributes:
+        dense: Effects of the dense terms together, (k,).
+        groups: Effects of each factor, (G, q).
+    """
+
+    dense: Array
+    groups: tuple[Array, ...]
+
+
+class Products(eqx.Module):
+    """Z'WZ, Z'WY and Y'WY for weighted rows, where R are all columns but those of the factor A.
+
+    Attributes:
+        AA: (G, q, q); AR: (G, q, r); RR: (r, r); AY: (G, q, c); RY: (r, c); YY: (c, c).
+    """
+
+    AA: Array
+    AR: Array
+    RR: Array
+    AY: Array
+    RY: Array
+    YY: Array
+
+
+class Design(eqx.Module):
+    """Columns of all effects.
+
+    Attributes:
+        dense: Columns of the dense terms, (n, k).
+        factors: Grouping factors; the first one, A, is eliminated.
+        sizes: Numbers of columns of each dense term.
+    """
+
+    dense: Array
+    factors: tuple[Factor, ...]
+    sizes: tuple[int, ...] = eqx.field(static=True)
+
+    def __matmul__(self, b: Effects) -> Array:
+        """Linear predictor without offset: (n,)."""
+        parts = (factor @ value for factor, value in zip(self.factors, b.groups, strict=True))
+        return sum(parts, self.dense @ b.dense)
+
+    def transposed(self, rows: Array) -> Effects:
+        """Z'rows for rows (n,)."""
+        return Effects(self.dense.T @ rows, tuple(factor.sums(rows) for factor in self.factors))
+
+    def products(self, w: Array, Y: Array) -> Products:
+        """Products for row weights w (n,) and columns Y (n, c)."""
+        X, others = self.dense, self.factors[1:]
+        weighted = w[:, None] * X
+        RR = [[X.T @ weighted, *(_flat(factor.sums(weighted)).T for factor in others)]]
+        for i, first in enumerate(others):
+            row = [RR[0][i + 1].T]
+            row += [RR[j + 1][i + 1].T for j in range(i)]
+            row += [_cross(first, second, w) for second in others[i:]]
+            RR.append(row)
+        WY = w[:, None] * Y
+        RY = [X.T @ WY, *(_flat(factor.sums(WY)) for factor in others)]
+        if self.factors:
+            A = self.factors[0]
+            AA = A.sums(w[:, None] * A.Z)
+            crosses = (_cross(A, factor, w).reshape(*AA.shape[:2], -1) for factor in others)
+            AR = jnp.concatenate([A.sums(weighted), *crosses], axis=2)
+            AY = A.sums(WY)
+        else:
+            AA, AR = jnp.zeros((0, 1, 1)), jnp.zeros((0, 1, sum(map(_width, others), X.shape[1])))
+            AY = jnp.zeros((0, 1, Y.shape[1]))
+        return Products(AA, AR, jnp.block(RR), AY, jnp.concatenate(RY), Y.T @ WY)
+
+
+def _width(factor: Factor) -> int:
+    return factor.groups * factor.Z.shape[1]
+
+
+def _flat(sums: Array) -> Array:
+    """Effects of all groups along one axis: (G q, ...)."""
+    return sums.reshape(-1, *sums.shape[2:])
+
+
+def _cross(first: Factor, second: Factor, w: Array) -> Array:
+    """Z_1' W Z_2 of two factors: (G_1 q_1, G_2 q_2)."""
+    values = w[:, None, None] * first.Z[:, :, None] * second.Z[:, None, :]
+    shape = (first.groups, second.groups, first.Z.shape[1], second.Z.shape[1])
+    sums = jnp.zeros(shape).at[first.codes, second.codes].add(values, mode="drop")
+    return jnp.moveaxis(sums, 2, 1).reshape(_width(first), _width(second))
+
+
+def split(A: Array, rest: Array, design: Design) -> Effects:
+    """Effects from those of the first factor (G, q) and all others (r,)."""
+    start = design.dense.shape[1]
+    groups, dense = [A] if design.factors else [], rest[:start]
+    for factor in design.factors[1:]:
+        groups.append(rest[start : start + _width(factor)].reshape(factor.groups, -1))
+        start += _width(factor)
+    return Effects(dense, tuple(groups))
+
+
+# -- roots of the prior ----------------------------------------------------------------------------
+
+
+def _times(M: Array, root: Array) -> Array:
+    """M T along the last axis."""
+    return M * root if root.ndim == 1 else M @ root
+
+
+def effects_of(u: Effects, roots: Roots, sizes: Sequence[int]) -> Effects:
+    """b = T u."""
+    dense, start = [], 0
+    for root in roots[0]:
+        width = root.shape[-1]
+        part = u.dense[start : start + width]
+        dense.append(root * part if root.ndim == 1 else root @ part)
+        start += width
+    groups = [_times(value, root.T) for value, root in zip(u.groups, roots[1], strict=True)]
+    return Effects(jnp.concatenate(dense) if dense else u.dense, tuple(groups))
+
+
+def _times_others(M: Array, roots: Roots, design: Design) -> Array:
+    """M T along the last axis, for the effects of all terms but the first factor."""
+    parts, start = [], 0
+    for root, size in zip(roots[0], design.sizes, strict=True):
+        parts.append(_times(M[..., start : start + size], root))
+        start += size
+    for root, factor in zip(roots[1][1:], design.factors[1:], strict=True):
+        part = M[..., start : start + _width(factor)]
+        blocks = part.reshape(*part.shape[:-1], factor.groups, -1)
+        parts.append(_times(blocks, root).reshape(*part.shape[:-1], -1))
+        start += part.shape[-1]
+    return jnp.concatenate(parts, axis=-1) if parts else M
+
+
+def transposed_effects(v: Effects, roots: Roots, design: Design) -> Effects:
+    """T'v."""
+    dense, start = [], 0
+    for root, size in zip(roots[0], design.sizes, strict=True):
+        dense.append(_times(v.dense[start : start + size], root))
+        start += size
+    groups = (_times(value, root) for value, root in zip(v.groups, roots[1], strict=True))
+    return Effects(jnp.concatenate(dense) if dense else v.dense, tuple(groups))
+
+
+def white_shapes(design: Design, roots: Roots) -> Effects:
+    """Zeros in the shapes of u."""
+    k = sum(root.shape[-1] for root in roots[0])
+    pairs = zip(design.factors, roots[1], strict=True)
+    groups = tuple(jnp.zeros((factor.groups, root.shape[-1])) for factor, root in pairs)
+    return Effects(jnp.zeros(k), groups)
+
+
+# -- the factored precision ------------------------------------------------------------------------
+
+
+class Precision(eqx.Module):
+    """Factored precision H = R'R of u.
+
+    Attributes:
+        L: Roots of the blocks of A, (G, m, m).
+        U: L^-1 C, (G, m, r).
+        M: Root of the Schur complement, (r, r).
+        shapes: Zeros in the shapes of u.
+    """
+
+    L: Array
+    U: Array
+    M: Array
+    shapes: Effects
+
+    @classmethod
+    def of(cls, products: Products, roots: Roots, design: Design) -> Precision:
+        """Factor H for the products of weighted rows."""
+        B = _times_others(_times_others(products.RR, roots, design).T, roots, design)
+        B = B + jnp.eye(len(B))
+        shapes = white_shapes(design, roots)
+        if not design.factors:
+            r = len(B)
+            return cls(jnp.ones((0, 1, 1)), jnp.zeros((0, 1, r)), _cholesky(B), shapes)
+        root = roots[1][0]
+        half = _times(jnp.swapaxes(_times(products.AA, root), 1, 2), root)
+        L = _cholesky(half + jnp.eye(half.shape[-1]))
+        C = jnp.swapaxes(_times(jnp.swapaxes(products.AR, 1, 2), root), 1, 2)
+        U = _solve(L, _times_others(C, roots, design))
+        flat = _flat(U)
+        return cls(L, U, _cholesky(B - flat.T @ flat), shapes)
+
+    def logdet(self) -> Array:
+        """log |H|."""
+        diagonals = jnp.diagonal(self.L, axis1=1, axis2=2), jnp.diagonal(self.M)
+        return 2.0 * sum(jnp.sum(jnp.log(diagonal)) for diagonal in diagonals)
+
+    def _split(self, A: Array, rest: Array) -> Effects:
+        """Effects of u from those of A (G, m) and of the rest (r,)."""
+        k = len(self.shapes.dense)
+        groups, start = [A] if self.shapes.groups else [], k
+        for zeros in self.shapes.groups[1:]:
+            groups.append(rest[start : start + zeros.size].reshape(zeros.shape))
+            start += zeros.size
+        return Effects(rest[:k], tuple(groups))
+
+    def _join(self, v: Effects) -> tuple[Array, Array]:
+        A = v.groups[0] if v.groups else jnp.zeros((0, 1))
+        return A, jnp.concatenate([v.dense, *map(jnp.ravel, v.groups[1:])])
+
+    def whiten(self, v: Effects) -> tuple[Array, Array]:
+        """R'^-1 v, in two parts (G, m) and (r,)."""
+        A, rest = self._join(v)
+        A = _solve(self.L, A[..., None])[..., 0]
+        rest = rest - jnp.einsum("gmr,gm->r", self.U, A)
+        return A, solve_triangular(self.M, rest, lower=True)
+
+    def unwhiten(self, parts: tuple[Array, Array]) -> Effects:
+        """R^-1 of two parts (G, m) and (r,)."""
+        A, rest = parts
+        rest = solve_triangular(self.M, rest, lower=True, trans=1)
+        A = _solve(self.L, (A - self.U @ rest)[..., None], trans=1)[..., 0]
+        return self._split(A, rest)
+
+    def solve(self, v: Effects) -> Effects:
+        """H^-1 v."""
+        return self.unwhiten(self.whiten(v))
+
+    def deviation(self, key: Array) -> tuple[Effects, Array]:
+        """One draw v from N(0, H^-1), and -1/2 v'Hv."""
+        key_A, key_rest = jax.random.split(key)
+        A = jax.random.normal(key_A, self.L.shape[:2])
+        rest = jax.random.normal(key_rest, self.M.shape[:1])
+        squares = jnp.sum(jnp.square(A)) + jnp.sum(jnp.square(rest))
+        return self.unwhiten((A, rest)), -0.5 * squares
+
+
+def _cholesky(A: Array) -> Array:
+    """Lower Cholesky factors of matrices (..., m, m)."""
+    if A.shape[-1] == 1:
+        return jnp.sqrt(A)
+    return jnp.linalg.cholesky(A, symmetrize_input=False)
+
+
+def _solve(L: Array, B: Array, trans: int = 0) -> Array:
+    """L^-1 B, or L'^-1 B, for lower triangular L (G, m, m)."""
+    if L.shape[-1] == 1:
+        return B / L
+    return jax.vmap(lambda L, B: solve_triangular(L, B, lower=True, trans=trans))(L, B)

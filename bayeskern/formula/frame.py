@@ -1,0 +1,204 @@
+"""Tables of any library as pandas data frames, and columns of design matrices."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayeskern.core.formatting import abbreviated, counted, suggestion
+
+# Readers of files by suffix.
+READERS = {
+    ".csv": pd.read_csv,
+    ".tsv": lambda path: pd.read_csv(path, sep="\t"),
+    ".parquet": pd.read_parquet,
+    ".xlsx": pd.read_excel,
+}
+
+
+def read_table(data: Any, name: str = "data") -> pd.DataFrame:
+    """Read a table: a data frame of any library, a dict of columns, or a file.
+
+    Raises:
+        TypeError: The table has another type.
+        ValueError: The file has an unknown suffix, or the table has no rows.
+    """
+    if isinstance(data, str | PathLike):
+        suffixes = [
+            suffix for suffix in Path(data).suffixes if suffix not in (".gz", ".zip", ".bz2")
+        ]
+        reader = READERS.get(suffixes[-1].lower() if suffixes else "")
+        if reader is None:
+            raise ValueError(
+                f"{name}={str(data)!r} must be a file with the suffix {', '.join(READERS)}, or a "
+                "data frame."
+            )
+        frame = reader(data)
+    elif isinstance(data, pd.DataFrame):
+        frame = data
+    elif isinstance(data, Mapping):
+        frame = pd.DataFrame(dict(data))
+    elif hasattr(data, "columns"):
+        frame = _from_narwhals(data)
+    else:
+        raise TypeError(
+            f"{name} must be a data frame (pandas, polars or another that narwhals reads), a dict "
+            f"of columns or a file; got {type(data).__name__}."
+        )
+    if not len(frame):
+        raise ValueError(f"{name} has no rows.")
+    return frame.rename(columns=str).reset_index(drop=True)
+
+
+def _from_narwhals(data: Any) -> pd.DataFrame:
+    import narwhals as nw
+
+    frame = nw.from_native(data, eager_only=True)
+    columns = {}
+    for column, dtype in frame.schema.items():
+        values = frame[column].to_list()
+        is_enum = isinstance(dtype, nw.Enum)
+        columns[column] = pd.Categorical(values, dtype.categories) if is_enum else values
+    return pd.DataFrame(columns)
+
+
+def required_columns(
+    sources: Iterable[str], frame: pd.DataFrame, formula: str, name: str = "data"
+) -> list[str]:
+    """Columns that the terms of a formula name.
+
+    Raises:
+        ValueError: A column is missing; the message names the nearest one.
+    """
+    from formulaic import Formula
+    from formulaic.transforms import TRANSFORMS
+
+    used: dict[str, None] = {}
+    for source in sources:
+        variables = Formula(f"0 + {source}", _ordering="none").required_variables  # pyright: ignore
+        used |= dict.fromkeys(sorted(str(v) for v in variables if str(v) not in TRANSFORMS))
+    for column in used:
+        if column not in frame.columns:
+            hint = suggestion(column, frame.columns)
+            raise ValueError(
+                f"{name} has no column {column!r}, which the formula {formula!r} names.{hint} The "
+                f"columns are {', '.join(map(repr, frame.columns))}."
+            )
+    return list(used)
+
+
+def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Drop rows with missing values in these columns, with a warning.
+
+    Raises:
+        ValueError: No row is complete.
+    """
+    missing = frame[columns].isna()
+    dropped = missing.any(axis=1)
+    if not dropped.any():
+        return frame
+    incomplete = [column for column in columns if missing[column].any()]
+    message = (
+        f"{counted(int(dropped.sum()), 'row')} of {len(frame):,} "
+        f"{'lack' if dropped.sum() > 1 else 'lacks'} a value in {abbreviated(incomplete)}"
+    )
+    if dropped.all():
+        raise ValueError(f"{message}, so no complete row is left.")
+    warnings.warn(f"{message}: they are left out.", UserWarning, stacklevel=4)
+    return frame[~dropped].reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of a design matrix, and the same columns of new data.
+
+    Attributes:
+        source: Formula of the columns, such as "1 + x + C(g)".
+        spec: formulaic's specification, with the state of transforms and the levels.
+        names: Names of the columns.
+        terms: Slice of the columns of each term, by the name of the term.
+    """
+
+    source: str
+    spec: Any
+    names: tuple[str, ...]
+    terms: Mapping[str, slice]
+
+    @classmethod
+    def fit(cls, source: str, frame: pd.DataFrame) -> tuple[Columns, np.ndarray]:
+        """Columns of the data, (n, k), and their specification."""
+        from formulaic import Formula
+        from formulaic.errors import FactorEvaluationError, FormulaParsingError
+
+        try:
+            formula: Any = Formula(source, _ordering="none")
+            matrix = formula.get_model_matrix(frame, na_action="ignore", output="numpy")
+        except (FactorEvaluationError, FormulaParsingError) as error:
+            raise ValueError(f"{source!r} cannot be evaluated: {error}") from None
+        spec = matrix.model_spec
+        terms = {
+            str(t).replace("1", "Intercept") if str(t) == "1" else str(t): s
+            for t, s in spec.term_slices.items()
+        }
+        columns = cls(source, spec, tuple(spec.column_names), terms)
+        return columns, columns._finite(matrix, frame, "data")
+
+    def __call__(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        """Columns of new data: (m, k).
+
+        Raises:
+            ValueError: A factor has a level that the data of the fit lack.
+        """
+        from formulaic.errors import DataMismatchWarning, FactorEvaluationError
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DataMismatchWarning)
+            try:
+                matrix = self.spec.get_model_matrix(frame)
+            except DataMismatchWarning as mismatch:
+                levels = str(mismatch).partition(": {")[2].partition("}")[0]
+                raise ValueError(
+                    f"{name} has the levels {levels} in {self.source!r}, which the data of the fit "
+                    f"do not have. The known levels are {self._levels()}."
+                ) from None
+            except FactorEvaluationError as error:
+                raise ValueError(f"{name} lacks a column of {self.source!r}: {error}") from None
+        return self._finite(matrix, frame, name)
+
+    def _levels(self) -> str:
+        states = (
+            (factor, state[1].get("categories"))
+            for factor, state in self.spec.encoder_state.items()
+        )
+        return "; ".join(f"{factor}: {', '.join(map(str, c))}" for factor, c in states if c)
+
+    def _finite(self, matrix: Any, frame: pd.DataFrame, name: str) -> np.ndarray:
+        values = np.asarray(matrix, float)
+        bad = ~np.isfinite(values)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{self.names[column]} is {values[row, column]} in row {row} of {name}; give "
+                "finite values, for example a logarithm of positive numbers only."
+            )
+        return values
+
+
+def group_labels(source: str, frame: pd.DataFrame) -> np.ndarray:
+    """Label of the group of each row; parts of an interaction `a:b` are joined by ':'."""
+    parts = [part.strip("`") for part in source.split(":")]
+    labels = [_labels(frame[part]) for part in parts]
+    if len(labels) == 1:
+        return labels[0]
+    return np.array([":".join(map(str, row)) for row in zip(*labels, strict=True)], dtype=object)
+
+
+def _labels(column: pd.Series) -> np.ndarray:
+    return np.asarray(column.astype(object))

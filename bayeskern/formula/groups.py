@@ -1,0 +1,149 @@
+"""Effects that vary between groups: (effects | group), and functions with by=group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+from jax import Array
+from numpyro.distributions import Distribution
+
+from bayeskern.formula.field import Factor
+from bayeskern.formula.frame import Columns, group_labels
+from bayeskern.formula.syntax import GroupCall
+from bayeskern.formula.terms import Term
+from bayeskern.linear.design import OpaqueStatic, as_opaque
+
+# Concentration of the default LKJ prior: correlations near -1 and 1 are less likely than 0.
+LKJ_CONCENTRATION = 2.0
+
+
+class GroupTerm(eqx.Module):
+    """A term with effects of its own for each group; the groups are draws from one population.
+
+    Attributes:
+        effects: The term, with the effects of one group.
+        group: Source of the grouping factor, such as "school:class".
+        levels: Labels of the groups, a sequence.
+        count: Number of groups.
+    """
+
+    effects: Term
+    group: str = eqx.field(static=True)
+    levels: OpaqueStatic = eqx.field(static=True, converter=as_opaque)
+    count: int = eqx.field(static=True)
+
+    @classmethod
+    def fit(cls, effects: Term, group: str, frame: pd.DataFrame) -> tuple[GroupTerm, np.ndarray]:
+        """Term for the groups of a data frame, and the group of each row (n,)."""
+        codes, levels = pd.factorize(group_labels(group, frame), sort=True)
+        return cls(effects, group, levels, len(levels)), codes
+
+    def codes(self, frame: pd.DataFrame) -> np.ndarray:
+        """Group of each row of a data frame, (m,); `count` for a group that is not known."""
+        codes = pd.Index(self.levels.value).get_indexer(group_labels(self.group, frame))
+        return np.where(codes < 0, self.count, codes)
+
+    def factor(self, frame: pd.DataFrame, name: str = "newdata") -> Factor:
+        """Columns of the effects of each group."""
+        columns = self.effects.columns(frame, name)
+        return Factor(jnp.asarray(self.codes(frame)), jnp.asarray(columns), self.count)
+
+    def sample(self) -> Array:
+        """Sample the effects (G, q) and their scales inside a NumPyro model."""
+        return self.effects.sample_groups(self.count)
+
+    def recovered(self, b: Array, u: Array) -> dict[str, Array]:
+        """Sites that `sample` has at effects b (..., G, q) and u (..., G, m)."""
+        return self.effects.recovered_groups(b, u)
+
+
+class Varying(Term):
+    """Effects (1 + x | group), correlated within a group, with a standard deviation each.
+
+    Sites: `x | group`, the effects of a coefficient in each group; `sd(x | group)`;
+    `cor(Intercept, x | group)`; and `lkj(Intercept, x | group)`, the Cholesky factor of the
+    correlations.
+
+    Attributes:
+        source: The columns, a `Columns`.
+        group: Source of the grouping factor.
+        correlated: False if the effects of a group are independent.
+    """
+
+    source: OpaqueStatic = eqx.field(static=True, converter=as_opaque)
+    names: tuple[str, ...] = eqx.field(static=True)
+    group: str = eqx.field(static=True)
+    correlated: bool = eqx.field(static=True)
+
+    @classmethod
+    def fit(cls, call: GroupCall, frame: pd.DataFrame, scale: float) -> tuple[Varying, np.ndarray]:
+        """Effects with default priors, and their columns (n, q)."""
+        source, Z = Columns.fit(call.effects, frame)
+        names, q = source.names, len(source.names)
+        priors: dict[str, Distribution] = {
+            f"sd({name} | {call.group})": dist.Exponential(_spread(column) / scale)
+            for name, column in zip(names, Z.T, strict=True)
+        }
+        correlated = call.correlated and q > 1
+        if correlated:
+            priors[f"lkj({', '.join(names)} | {call.group})"] = dist.LKJCholesky(
+                q, LKJ_CONCENTRATION
+            )
+        return cls(str(call), priors, source, names, call.group, correlated), Z
+
+    def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        return self.source.value(frame, name)
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+    @property
+    def sites_of_groups(self) -> list[str]:
+        return [f"{name} | {self.group}" for name in self.names]
+
+    def prior(self) -> tuple[Array, Array]:
+        sds = [numpyro.sample(f"sd({s})", self.priors[f"sd({s})"]) for s in self.sites_of_groups]
+        sd = jnp.stack(sds)
+        if not self.correlated:
+            return jnp.zeros(len(sds)), sd
+        name = f"lkj({', '.join(self.names)} | {self.group})"
+        L = numpyro.sample(name, self.priors[name])
+        R = L @ L.T
+        for (i, first), (j, second) in combinations(enumerate(self.names), 2):
+            numpyro.deterministic(f"cor({first}, {second} | {self.group})", R[i, j])
+        return jnp.zeros(len(sds)), sd[:, None] * L
+
+    def sample_groups(self, count: int) -> Array:
+        """Sample effects (G, q) of G groups inside a NumPyro model."""
+        _, root = self.prior()
+        sites = self.sites_of_groups
+        if self.correlated:
+            prior = dist.MultivariateNormal(jnp.zeros(len(root)), scale_tril=root)
+            b = numpyro.sample(f"effects({self.name})", prior.expand([count]).to_event(1))
+            for j, site in enumerate(sites):
+                numpyro.deterministic(site, b[:, j])
+            return b
+        normals = (dist.Normal(0.0, sd).expand([count]).to_event(1) for sd in root)
+        pairs = zip(sites, normals, strict=True)
+        return jnp.stack([numpyro.sample(site, normal) for site, normal in pairs], axis=-1)
+
+    def recovered_groups(self, b: Array, u: Array) -> dict[str, Array]:
+        sites = {site: b[..., j] for j, site in enumerate(self.sites_of_groups)}
+        return ({f"effects({self.name})": b} if self.correlated else {}) | sites
+
+    def effects(self, sites: Mapping[str, Array]) -> Array:
+        return jnp.stack([jnp.asarray(sites[s]) for s in self.sites_of_groups], axis=-1)
+
+
+def _spread(x: np.ndarray) -> float:
+    """sd of a column with more than two values, else its range, or 1 for a constant column."""
+    levels = np.unique(x)
+    return float(np.std(x)) if len(levels) > 2 else float(np.ptp(x)) or 1.0

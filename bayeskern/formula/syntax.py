@@ -1,0 +1,179 @@
+"""Formulas of lme4, brms and Bambi as lists of terms, parsed by formulaic.
+
+formulaic parses Wilkinson's operators and evaluates the arithmetic of a term. Here its table of
+operators gets two more inside parentheses, `(effects | group)` and `(effects || group)`, and calls
+such as `s(x)` are told from arithmetic by their name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bayeskern.core import validation
+
+# Calls that are terms of their own: name -> number of positional arguments that they take.
+SPECIAL_TERMS = ("s", "gp", "rw", "ar", "mo", "offset")
+# Calls after `|` on the left-hand side.
+ROW_VALUES = ("trials", "exposure", "weights", "censored")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call such as `gp(t, by=group)`.
+
+    Attributes:
+        name: The function.
+        arguments: Source of the positional arguments.
+        options: Values of the named arguments: text for a name, otherwise the literal.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_source(cls, source: str) -> Call | None:
+        """Parse a call of a plain function; None for other expressions."""
+        try:
+            node = ast.parse(source, mode="eval").body
+        except SyntaxError:
+            return None
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return None
+        options = {keyword.arg or "": _literal(keyword.value) for keyword in node.keywords}
+        return cls(node.func.id, tuple(map(ast.unparse, node.args)), options)
+
+    def __str__(self) -> str:
+        options = (f"{name}={value}" for name, value in self.options.items())
+        return f"{self.name}({', '.join((*self.arguments, *options))})"
+
+
+def _literal(node: ast.expr) -> Any:
+    return ast.literal_eval(node) if isinstance(node, ast.Constant) else ast.unparse(node)
+
+
+@dataclass(frozen=True)
+class GroupCall:
+    """Effects that vary between groups: `(1 + days | subject)`.
+
+    Attributes:
+        effects: Formula of the effects, such as "1 + days".
+        group: The grouping factor, such as "subject" or "school:class".
+        correlated: False for `||`: the effects of a group are independent.
+    """
+
+    effects: str
+    group: str
+    correlated: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.effects} {'|' if self.correlated else '||'} {self.group}"
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """Parts of a formula for one linear predictor.
+
+    Attributes:
+        response: Source of the response, or the name of a parameter for a distributional formula.
+        row_values: Source of `trials`, `exposure`, `weights` or `censored`, by name.
+        common: Formula of the common effects, such as "1 + x + x:z".
+        groups: Effects that vary between groups.
+        calls: Smooths, processes, monotone effects and offsets.
+    """
+
+    response: str
+    row_values: Mapping[str, str]
+    common: str
+    groups: tuple[GroupCall, ...]
+    calls: tuple[Call, ...]
+
+
+def parse(formula: str, columns: Iterable[str]) -> Syntax:
+    """Parse a formula.
+
+    Args:
+        formula: Text such as "reaction ~ days + (days | subject)".
+        columns: Names of the columns of the data, for `.`.
+
+    Raises:
+        ValueError: The formula has a syntax error; the message shows where.
+    """
+    # formulaic imports pandas and SciPy's sparse matrices, which only formulas need.
+    from formulaic import Formula
+    from formulaic.errors import FormulaParsingError
+
+    from bayeskern.formula.operators import FormulaParser
+
+    if not isinstance(formula, str) or "~" not in formula:
+        raise ValueError(
+            f"formula must be text with a response and '~', such as 'y ~ x + (1 | group)'; got "
+            f"{formula!r}."
+        )
+    context = {"__formulaic_variables_available__": [str(c) for c in columns]}
+    try:
+        parsed: Any = Formula(formula, _parser=FormulaParser(), _ordering="none", _context=context)
+    except FormulaParsingError as error:
+        # formulaic marks the place by colours of a terminal.
+        place = re.sub(
+            r"\x1b\[\d+(;\d+)*m", "\N{BLACK RIGHT-POINTING TRIANGLE}", str(error), count=1
+        )
+        place = re.sub(r"\s*\x1b\[0m", "", place).replace("\n\n", " ")
+        raise ValueError(f"formula {formula!r} cannot be read. {place}") from None
+    right = getattr(parsed, "rhs", parsed)
+    if isinstance(right, tuple):
+        raise ValueError(
+            f"formula {formula!r} has '|' outside parentheses: write effects that vary between "
+            "groups as (effects | group)."
+        )
+    left = getattr(parsed, "lhs", None)
+    sides = left if isinstance(left, tuple) else (left,)
+    response = [term_source(term) for term in sides[0] or () if str(term) != "1"]
+    if len(response) != 1:
+        raise ValueError(
+            f"formula {formula!r} must have one response on the left of '~'; it has "
+            f"{', '.join(response) or 'none'}."
+        )
+    row_values = _row_values(sides[1:], formula)
+    groups, calls, common = [], [], []
+    for term in right:
+        group = getattr(term, "group_call", None)
+        call = Call.from_source(str(term)) if len(term.factors) == 1 else None
+        if group is not None:
+            groups.append(group)
+        elif call is not None and call.name in SPECIAL_TERMS:
+            calls.append(call)
+        else:
+            common.append(term_source(term))
+    common_formula = " + ".join(common if "1" in common else ["0", *common])
+    return Syntax(response[0], row_values, common_formula, tuple(groups), tuple(calls))
+
+
+def term_source(term: Any) -> str:
+    """Source of a term, with names that are no identifiers in backticks."""
+    return ":".join(
+        f"`{factor.expr}`"
+        if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
+        else factor.expr
+        for factor in term.factors
+    )
+
+
+def _row_values(sides: Iterable, formula: str) -> dict[str, str]:
+    """Sources of the calls after `|` on the left-hand side, by name."""
+    values = {}
+    for side in sides:
+        for term in side:
+            call = Call.from_source(str(term))
+            if call is None:
+                raise ValueError(
+                    f"formula {formula!r} has {term} after '|' on the left of '~'; write one of "
+                    f"{', '.join(f'{name}(...)' for name in ROW_VALUES)}."
+                )
+            validation.one_of("value of each row", call.name, ROW_VALUES)
+            values[call.name] = call.arguments[0]
+    return values

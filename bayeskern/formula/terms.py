@@ -1,0 +1,440 @@
+"""Terms with the same effects in all rows: common effects, smooths, processes, monotone effects.
+
+A term contributes X b to the linear predictor, with effects b = loc + T u, u ~ N(0, I), and a root
+T that depends on the scales of the term.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+from jax import Array
+from numpyro.distributions import Distribution
+
+from bayeskern.formula.frame import Columns
+from bayeskern.kernels import HilbertSpace, IntegratedBrownian, NystromFeatures
+from bayeskern.linear.design import OpaqueStatic, as_opaque
+
+# Default prior sd of a common effect in units of sd(eta) / sd(x), as in rstanarm.
+COMMON_SDS = 2.5
+
+
+class Term(eqx.Module):
+    """Effects b = loc + T u of columns of the data.
+
+    Attributes:
+        name: Name of the term in the formula, and of the site of its effects.
+        priors: Priors of the scales, by site.
+    """
+
+    name: str = eqx.field(static=True)
+    priors: dict[str, Distribution]
+
+    @abstractmethod
+    def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        """Columns of the rows of a data frame: (n, k)."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Number of effects k."""
+
+    @abstractmethod
+    def prior(self) -> tuple[Array, Array]:
+        """Sample the scales inside a NumPyro model.
+
+        Returns:
+            loc (k,), and T: (k,) for a diagonal root, otherwise (k, m).
+        """
+
+    def sample(self) -> Array:
+        """Sample the effects (k,) and their scales inside a NumPyro model."""
+        loc, root = self.prior()
+        u = numpyro.sample(f"white({self.name})", standard_normal(root.shape[-1:]))
+        b = loc + (root * u if root.ndim == 1 else root @ u)
+        for site, value in self.sites(b).items():
+            numpyro.deterministic(site, value)
+        return b
+
+    def recovered(self, b: Array, u: Array) -> dict[str, Array]:
+        """Sites that `sample` has at effects b (..., k) and u (..., m)."""
+        return {f"white({self.name})": u} | self.sites(b)
+
+    def sample_groups(self, count: int) -> Array:
+        """Sample effects (G, k) of G groups with the same scales inside a NumPyro model."""
+        _, root = self.prior()
+        u = numpyro.sample(f"white({self.name})", standard_normal((count, *root.shape[-1:])))
+        b = u * root if root.ndim == 1 else u @ root.T
+        for site, value in self.sites(b).items():
+            numpyro.deterministic(site, value)
+        return b
+
+    def recovered_groups(self, b: Array, u: Array) -> dict[str, Array]:
+        """Sites that `sample_groups` has at effects b (..., G, k) and u (..., G, m)."""
+        return self.recovered(b, u)
+
+    def sites(self, b: Array) -> dict[str, Array]:
+        """Sites of effects b (..., k)."""
+        return {self.name: b}
+
+    def effects(self, sites: Mapping[str, Array]) -> Array:
+        """Effects b (..., k) from their sites."""
+        return sites[self.name]
+
+    @property
+    def labels(self) -> dict[str, list[str]]:
+        """Labels of the elements of the sites with several effects, by site."""
+        return {}
+
+    @property
+    def sites_of_groups(self) -> list[str]:
+        """Sites of `sample_groups` with the groups as their first axis."""
+        return [self.name]
+
+
+def standard_normal(shape: tuple[int, ...]) -> Distribution:
+    """Independent standard normal values of this shape, as one event."""
+    return dist.Normal().expand(shape).to_event(len(shape))
+
+
+# -- common effects --------------------------------------------------------------------------------
+
+
+class Common(Term):
+    """Effects of the columns of a formula, with a site for each of its terms.
+
+    The intercept is that at x = 0; its default prior is on the linear predictor at the mean of x,
+    the `center` of the columns. Gaussian effects are integrated out; effects with other priors are
+    sampled, in the place of `loc`.
+
+    Attributes:
+        source: The columns, a `Columns`.
+        skip: Number of first columns that are left out: 1 if cutpoints replace the intercept.
+        slices: First and last column of the effects at each site.
+        intercept: Site of the intercept; None if there is none.
+        center: Subtracted from the columns, (k,); 0 for the intercept.
+        loc: Prior means of the Gaussian effects, (k,).
+        sd: Their prior standard deviations, (k,); 0 for effects with other priors.
+    """
+
+    source: OpaqueStatic = eqx.field(static=True, converter=as_opaque)
+    skip: int = eqx.field(static=True)
+    slices: tuple[tuple[str, int, int], ...] = eqx.field(static=True)
+    intercept: str | None = eqx.field(static=True)
+    center: Array
+    loc: Array
+    sd: Array
+
+    @classmethod
+    def fit(
+        cls,
+        formula: str,
+        frame: pd.DataFrame,
+        has_intercept: bool,
+        location_scale: tuple[float, float],
+        priors: Mapping[str, Distribution],
+        prefix: str = "",
+    ) -> tuple[Common, np.ndarray]:
+        """Common effects with default priors, and their columns (n, k).
+
+        Args:
+            formula: The columns, such as "1 + x".
+            frame: The data.
+            has_intercept: False to drop the intercept, for likelihoods with cutpoints.
+            location_scale: Location and scale of the linear predictor.
+            priors: Priors of the user, by site.
+            prefix: Prefix of the names of the sites.
+        """
+        source, X = Columns.fit(formula, frame)
+        terms, skip = dict(source.terms), 0
+        if not has_intercept and "Intercept" in terms:
+            skip, X = 1, X[:, 1:]
+            del terms["Intercept"]
+            terms = {term: slice(s.start - 1, s.stop - 1) for term, s in terms.items()}
+        terms = {prefix + term: s for term, s in terms.items()}
+        intercept = f"{prefix}Intercept" if f"{prefix}Intercept" in terms else None
+        location, scale = location_scale
+        k, spreads = X.shape[1], X.std(axis=0)
+        sd = COMMON_SDS * scale / np.where(spreads > 0.0, spreads, 1.0)
+        loc, center = np.zeros(k), np.zeros(k)
+        if intercept is not None and intercept not in priors:
+            first = terms[intercept].start
+            center = X.mean(axis=0)
+            center[first], loc[first], sd[first] = 0.0, location, COMMON_SDS * scale
+        sampled = {}
+        for site in terms.keys() & priors.keys():
+            prior, columns = priors[site], terms[site]
+            if isinstance(prior, dist.Normal):
+                loc[columns], sd[columns] = np.asarray(prior.loc), np.asarray(prior.scale)
+            else:
+                size = columns.stop - columns.start
+                sampled[site] = prior if size == 1 else prior.expand((size,)).to_event(1)
+                sd[columns] = 0.0
+        slices = tuple((site, s.start, s.stop) for site, s in terms.items())
+        arrays = map(jnp.asarray, (center, loc, sd))
+        name = f"{prefix}common effects"
+        return cls(name, sampled, source, skip, slices, intercept, *arrays), X - center
+
+    def priors_used(self) -> dict[str, Distribution]:
+        """Priors of the effects by site; that of a default intercept is at the mean of x."""
+        normals = {
+            site: dist.Normal(*(_squeezed(x[start:stop]) for x in (self.loc, self.sd)))
+            for site, start, stop in self.slices
+        }
+        return normals | self.priors
+
+    def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        return self.source.value(frame, name)[:, self.skip :] - np.asarray(self.center)
+
+    @property
+    def width(self) -> int:
+        return len(self.sd)
+
+    def prior(self) -> tuple[Array, Array]:
+        loc = self.loc
+        for term, start, stop in self.slices:
+            if term in self.priors:
+                loc = loc.at[start:stop].set(numpyro.sample(term, self.priors[term]))
+        return loc, self.sd
+
+    def sample(self) -> Array:
+        b = self.loc
+        # The intercept comes last, because its prior is relative to the other effects.
+        for term, start, stop in sorted(self.slices, key=lambda s: s[0] == self.intercept):
+            if term in self.priors:
+                value = numpyro.sample(term, self.priors[term])
+            elif term == self.intercept:
+                at_zero = self.loc[start] - self.center @ b
+                value = numpyro.sample(term, dist.Normal(at_zero, self.sd[start]))
+                value = value + self.center @ b
+            elif stop - start == 1:
+                value = numpyro.sample(term, dist.Normal(self.loc[start], self.sd[start]))
+            else:
+                normal = dist.Normal(self.loc[start:stop], self.sd[start:stop])
+                value = numpyro.sample(term, normal.to_event(1))
+            b = b.at[start:stop].set(value)
+        return b
+
+    def recovered(self, b: Array, u: Array) -> dict[str, Array]:
+        return self.sites(b)
+
+    def sites(self, b: Array) -> dict[str, Array]:
+        sites = {}
+        for term, start, stop in self.slices:
+            value = b[..., start:stop] if stop - start > 1 else b[..., start]
+            sites[term] = value - b @ self.center if term == self.intercept else value
+        return sites
+
+    def effects(self, sites: Mapping[str, Array]) -> Array:
+        parts = [jnp.asarray(sites[term]) for term, _, _ in self.slices]
+        pairs = zip(parts, self.slices, strict=True)
+        columns = [p[..., None] if stop - start == 1 else p for p, (_, start, stop) in pairs]
+        b = jnp.concatenate(columns, axis=-1)
+        for term, start, _ in self.slices:
+            if term == self.intercept:
+                b = b.at[..., start].add(b @ self.center)
+        return b
+
+    @property
+    def labels(self) -> dict[str, list[str]]:
+        names = self.source.value.names[self.skip :]
+        return {t: list(names[start:stop]) for t, start, stop in self.slices if stop - start > 1}
+
+
+def _squeezed(x: Array) -> Array:
+    return x[0] if len(x) == 1 else x
+
+
+# -- functions of columns --------------------------------------------------------------------------
+
+
+class Smooth(Term):
+    """Smooth function s(x): a line and an integrated Brownian motion, a smoothing spline.
+
+    The function deviates from a line like the cubic smoothing spline of Wahba (1978), with at most
+    `MAX_KNOTS` knots at quantiles of x.
+
+    Attributes:
+        source: The column x, a `Columns`.
+        low, high: Range of x in the data, which is mapped to [0, 1].
+        features: Fitted Nystrom features of the deviation.
+        offset: Means of the columns over the data, (k,).
+        slope_sd: Prior sd of the slope of the line.
+    """
+
+    source: OpaqueStatic = eqx.field(static=True, converter=as_opaque)
+    features: OpaqueStatic = eqx.field(static=True, converter=as_opaque)
+    low: Array
+    high: Array
+    center: Array
+    slope_sd: Array
+
+    @classmethod
+    def fit(
+        cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float, knots: int
+    ) -> tuple[Smooth, np.ndarray]:
+        """Smooth with default priors, and its columns (n, k)."""
+        source, X = Columns.fit(f"0 + {arguments[0]}", frame)
+        low, high = X.min(), X.max()
+        unit = (X[:, 0] - low) / (high - low)
+        levels = np.unique(unit)
+        landmarks = np.unique(np.quantile(levels, np.linspace(0.0, 1.0, knots)))[1:, None]
+        features = NystromFeatures(IntegratedBrownian(), landmarks).fit(unit[:, None])
+        # sd of the deviation at x = 1, where the variance of an integrated Brownian motion is 1/3.
+        priors = {f"sd({name})": dist.Exponential(1.0 / (3.0**0.5 * scale))}
+        numbers = map(jnp.asarray, (low, high, 0.0, 12.0**0.5 * scale))
+        self = cls(name, priors, source, features, *numbers)
+        columns = self.columns(frame)
+        center = columns.mean(axis=0)
+        return eqx.tree_at(lambda t: t.center, self, jnp.asarray(center)), columns - center
+
+    def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        low, high = float(self.low), float(self.high)
+        unit = (self.source.value(frame, name) - low) / (high - low)
+        # Beyond the data the function goes on as a line.
+        inside = np.clip(unit, 0.0, 1.0)
+        features = self.features.value.transform(inside)
+        step = 1e-4
+        for end, beyond in ((1.0, np.maximum(unit - 1.0, 0.0)), (0.0, np.minimum(unit, 0.0))):
+            at_end, before = self.features.value.transform(np.array([[end], [abs(end - step)]]))
+            slope = (at_end - before) / (end - abs(end - step))
+            features = features + beyond * slope
+        return np.concatenate([unit, features], axis=1) - np.asarray(self.center)
+
+    @property
+    def width(self) -> int:
+        return len(self.center)
+
+    def prior(self) -> tuple[Array, Array]:
+        (site, prior), *_ = self.priors.items()
+        sd = numpyro.sample(site, prior)
+        m = len(self.center) - 1
+        root = jnp.concatenate([jnp.reshape(self.slope_sd, 1), jnp.full(m, sd)])
+        return jnp.zeros(m + 1), root
+
+
+class Process(Term):
+    """Gaussian process gp(x, ...) with a stationary kernel, by eigenfunctions of a box.
+
+    Attributes:
+        source: The columns x, a `Columns`.
+        lower: Lower corner of the data, (d,); each column is mapped to [0, 1].
+        spans: Range of the data in each column, (d,).
+        kernel: The kernel on [0, 1]^d, its hyperparameters 1.
+    """
+
+    source: OpaqueStatic = eqx.field(static=True, converter=as_opaque)
+    lower: Array
+    spans: Array
+    kernel: HilbertSpace
+
+    @classmethod
+    def fit(
+        cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float, kernel: Any
+    ) -> tuple[Process, np.ndarray]:
+        """Process with default priors, and its columns (n, m)."""
+        source, X = Columns.fit(f"0 + {' + '.join(arguments)}", frame)
+        d = X.shape[1]
+        lower, width = X.min(axis=0), np.ptp(X, axis=0)
+        box = HilbertSpace(kernel(), [-BOX_MARGIN] * d, [1.0 + BOX_MARGIN] * d, FREQUENCIES[d - 1])
+        # Median lengthscale a fifth of the range; 95 % between a fifteenth and two thirds of it.
+        lengthscale = dist.LogNormal(jnp.log(0.2 * width), 0.6).to_event(1)
+        priors = {
+            f"sd({name})": dist.Exponential(1.0 / scale),
+            f"lengthscale({name})": lengthscale
+            if d > 1
+            else dist.LogNormal(jnp.log(0.2 * width[0]), 0.6),
+        }
+        self = cls(name, priors, source, jnp.asarray(lower), jnp.asarray(width), box)
+        return self, self.columns(frame)
+
+    def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        X = (self.source.value(frame, name) - np.asarray(self.lower)) / np.asarray(self.spans)
+        return np.asarray(self.kernel.eigenfunctions(jnp.asarray(X), jnp.zeros(X.shape)))
+
+    @property
+    def width(self) -> int:
+        return FREQUENCIES[len(self.spans) - 1] ** len(self.spans)
+
+    def prior(self) -> tuple[Array, Array]:
+        sd, lengthscale = (numpyro.sample(site, prior) for site, prior in self.priors.items())
+        inner = eqx.tree_at(
+            lambda k: (k.lengthscale, k.variance),
+            self.kernel.inner,
+            (jnp.asarray(lengthscale / jnp.squeeze(self.spans)), jnp.square(sd)),
+        )
+        box = eqx.tree_at(lambda k: k.inner, self.kernel, inner)
+        root = box.amplitudes(len(self.spans))
+        return jnp.zeros(root.shape), root
+
+
+# Margin of the box of a process beyond the data, in widths of the data.
+BOX_MARGIN = 0.5
+# Frequencies in each of one, two and three dimensions.
+FREQUENCIES = (40, 14, 8)
+
+
+class Monotone(Term):
+    """Monotone effect mo(x) of ordered levels: the steps between levels have the same sign.
+
+    The effect of level j is b (z_1 + ... + z_j) with a simplex z, so that b is the difference
+    between the highest and the lowest level (Buerkner and Charpentier 2020).
+
+    Attributes:
+        source: Name of the column.
+        levels: The levels, from lowest to highest.
+        sd: Prior standard deviation of b.
+    """
+
+    source: str = eqx.field(static=True)
+    levels: tuple = eqx.field(static=True)
+    sd: Array
+
+    @classmethod
+    def fit(
+        cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float
+    ) -> tuple[Monotone, np.ndarray]:
+        """Monotone effect with default priors, and its columns (n, D)."""
+        column = frame[arguments[0]]
+        declared = getattr(getattr(column, "cat", None), "categories", None)
+        levels = tuple(sorted(column.unique()) if declared is None else declared)
+        priors: dict[str, Distribution] = {
+            f"simplex({name})": dist.Dirichlet(jnp.ones(len(levels) - 1))
+        }
+        self = cls(name, priors, arguments[0], levels, jnp.asarray(COMMON_SDS * scale))
+        return self, self.columns(frame)
+
+    def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        ranks = pd.Index(self.levels).get_indexer(frame[self.source])
+        if (ranks < 0).any():
+            level = frame[self.source].iloc[int(np.argmax(ranks < 0))]
+            raise ValueError(
+                f"{name} has the level {level!r} in {self.name}; the known levels are "
+                f"{', '.join(map(repr, self.levels))}."
+            )
+        return (ranks[:, None] > np.arange(len(self.levels) - 1)).astype(float)
+
+    @property
+    def width(self) -> int:
+        return len(self.levels) - 1
+
+    def prior(self) -> tuple[Array, Array]:
+        (site, prior), *_ = self.priors.items()
+        steps = numpyro.sample(site, prior)
+        return jnp.zeros(len(self.levels) - 1), self.sd * steps[:, None]
+
+    def sites(self, b: Array) -> dict[str, Array]:
+        return {self.name: jnp.sum(b, axis=-1)}
+
+    def effects(self, sites: Mapping[str, Array]) -> Array:
+        return jnp.asarray(sites[self.name])[..., None] * jnp.asarray(
+            sites[f"simplex({self.name})"]
+        )
