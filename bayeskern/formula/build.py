@@ -16,7 +16,7 @@ from numpyro.distributions import Distribution
 
 from bayeskern import kernels
 from bayeskern.core import validation
-from bayeskern.formula.field import Design, Factor
+from bayeskern.formula.field import Design, Factor, SparseCross
 from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
 from bayeskern.formula.groups import GroupTerm, Varying
 from bayeskern.formula.model import Regression, Rows
@@ -114,7 +114,7 @@ def regression(
         else:
             terms.append(term)
             blocks.append(columns)
-    groups.sort(key=lambda group: _order(group, groups))
+    groups = sorted(groups, key=lambda group: _order(group, groups))
     distributional, parameters = {}, []
     for syntax in others:
         name, center = syntax.response, (np.log(scale) if sigma is None else 0.0, LOG_SCALE)
@@ -122,12 +122,14 @@ def regression(
             syntax.common, frame, True, center, priors, f"{name}_"
         )
         parameters.append(jnp.asarray(columns))
+    factors = joined_factors(groups)
     design = Design(
         jnp.asarray(np.hstack(blocks)),
-        joined_factors([term for term, _ in groups], [factor for _, factor in groups]),
+        factors,
         tuple(block.shape[1] for block in blocks),
+        SparseCross.of(factors),
     )
-    reader = RowReader(main, tuple(others))
+    reader = RowReader(main, frame)
     rows = Rows(design, reader.offset(frame), reader.weights(frame), tuple(parameters))
     model = Regression(
         formulas=formulas,
@@ -202,7 +204,7 @@ def _likelihood(
     known = ["sigma"] if has_sigma else list(family.hyperparameters())
     for name in parameters:
         validation.one_of("parameter of a formula", name, known)
-    extra = RowReader(main, ()).extra(frame)
+    extra = RowReader(main, frame).extra(frame)
     response = _response(main.response, frame)
     if not has_sigma:
         return family.prepare(response, len(frame), extra), None
@@ -257,10 +259,10 @@ def _order(group: tuple[GroupTerm, Factor], groups: list) -> tuple:
     return -sum(term.count * term.effects.width for term in members), name
 
 
-def joined_factors(terms: Sequence[GroupTerm], factors: Sequence[Factor]) -> tuple[Factor, ...]:
+def joined_factors(groups: Sequence[tuple[GroupTerm, Factor]]) -> tuple[Factor, ...]:
     """Factors in which the columns of terms with the same groups are joined."""
     joined: dict[str, Factor] = {}
-    for term, factor in zip(terms, factors, strict=True):
+    for term, factor in groups:
         first = joined.get(term.group)
         if first is not None:
             factor = replace(first, Z=jnp.concatenate([first.Z, factor.Z], axis=1))
@@ -274,11 +276,15 @@ class RowReader:
 
     Attributes:
         syntax: The formula of the response.
-        others: The formulas of other parameters.
+        frame: The data of the fit.
     """
 
     syntax: Syntax
-    others: tuple[Syntax, ...]
+    frame: pd.DataFrame
+
+    def table(self, newdata: Any) -> pd.DataFrame:
+        """The table `newdata`, or the data of the fit for None."""
+        return self.frame if newdata is None else read_table(newdata, "newdata")
 
     def offset(self, frame: pd.DataFrame) -> Array:
         """Sum of the offsets of each row: (n,)."""

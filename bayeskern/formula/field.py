@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
@@ -69,7 +70,9 @@ class Products(eqx.Module):
     """Z'WZ, Z'WY and Y'WY for weighted rows, where R are all columns but those of the factor A.
 
     Attributes:
-        AA: (G, q, q); AR: (G, q, r); RR: (r, r); AY: (G, q, c); RY: (r, c); YY: (c, c).
+        AA: (G, q, q); AR: (G, q, r); RR: (r, r); AY: (G, q, c); RY: (r, c); YY: (c, c). With a
+            `SparseCross`, AR has the dense terms only, (G, 1, k).
+        sparse: The entries of a `SparseCross`, (e,); None without one.
     """
 
     AA: Array
@@ -78,6 +81,67 @@ class Products(eqx.Module):
     AY: Array
     RY: Array
     YY: Array
+    sparse: Array | None = None
+
+
+class SparseCross(eqx.Module):
+    """Places of the nonzero entries of Z_A'WZ for factors with one effect in each group.
+
+    Attributes:
+        entry_of_row: Entry to which each row adds, for each other factor: (F - 1, n).
+        group: Group of A of each entry, (e,).
+        column: Column of each entry among the effects of the other factors, (e,).
+        first, second: Pairs of entries in the same group of A, (p,): the entries of U'U.
+    """
+
+    entry_of_row: Array
+    group: Array
+    column: Array
+    first: Array
+    second: Array
+
+    @classmethod
+    def of(cls, factors: Sequence[Factor]) -> SparseCross | None:
+        """Places of the entries; None if a dense matrix is as fast."""
+        if len(factors) < 2 or any(factor.Z.shape[1] > 1 for factor in factors):
+            return None
+        A, others = np.asarray(factors[0].codes), factors[1:]
+        starts = np.cumsum([0, *(factor.groups for factor in others)])
+        pairs = zip(starts, others, strict=False)
+        columns = [start + np.asarray(factor.codes) for start, factor in pairs]
+        keys = [A * starts[-1] + column for column in columns]
+        entries, entry_of_row = np.unique(np.concatenate(keys), return_inverse=True)
+        group, column = entries // starts[-1], entries % starts[-1]
+        sizes = np.bincount(group, minlength=factors[0].groups)
+        if SPARSE_GAIN * np.sum(sizes**2) > factors[0].groups * starts[-1] ** 2:
+            return None
+        # Entries are sorted by group: entry i is paired with itself and those after it.
+        ends = np.cumsum(sizes)[group]
+        counts = ends - np.arange(len(group))
+        first = np.repeat(np.arange(len(group)), counts)
+        second = first + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
+        arrays = (entry_of_row.reshape(len(others), -1), group, column, first, second)
+        return cls(*(jnp.asarray(array, jnp.int32) for array in arrays))
+
+    def products(self, A: Factor, others: Sequence[Factor], w: Array) -> Array:
+        """Entries of Z_A'WZ, (e,)."""
+        values = jnp.stack([w * A.Z[:, 0] * factor.Z[:, 0] for factor in others])
+        return jax.ops.segment_sum(values.ravel(), self.entry_of_row.ravel(), len(self.group))
+
+    def subtract_square(self, B: Array, dense: Array, u: Array) -> Array:
+        """B - U'U for U with dense columns (G, k) and these entries u (e,)."""
+        k = dense.shape[1]
+        B = B.at[:k, :k].add(-dense.T @ dense)
+        cross = jax.ops.segment_sum(u[:, None] * dense[self.group], self.column, len(B) - k)
+        B = B.at[k:, :k].add(-cross)
+        products = -u[self.first] * u[self.second]
+        rows, columns = self.column[self.second] + k, self.column[self.first] + k
+        # The lower triangle alone is read: columns grow with the entries of a group.
+        return B.at[rows, columns].add(products)
+
+
+# A sparse cross product is used if it has this many times fewer products than a dense one.
+SPARSE_GAIN = 10
 
 
 class Design(eqx.Module):
@@ -87,11 +151,13 @@ class Design(eqx.Module):
         dense: Columns of the dense terms, (n, k).
         factors: Grouping factors; the first one, A, is eliminated.
         sizes: Numbers of columns of each dense term.
+        cross: Places of the products of the first factor and the others, if they are few.
     """
 
     dense: Array
     factors: tuple[Factor, ...]
     sizes: tuple[int, ...] = eqx.field(static=True)
+    cross: SparseCross | None = None
 
     def __matmul__(self, b: Effects) -> Array:
         """Linear predictor without offset: (n,)."""
@@ -114,16 +180,19 @@ class Design(eqx.Module):
             RR.append(row)
         WY = w[:, None] * Y
         RY = [X.T @ WY, *(_flat(factor.sums(WY)) for factor in others)]
+        sparse = None
         if self.factors:
             A = self.factors[0]
             AA = A.sums(w[:, None] * A.Z)
+            if self.cross is not None:
+                sparse, others = self.cross.products(A, others, w), ()
             crosses = (_cross(A, factor, w).reshape(*AA.shape[:2], -1) for factor in others)
             AR = jnp.concatenate([A.sums(weighted), *crosses], axis=2)
             AY = A.sums(WY)
         else:
             AA, AR = jnp.zeros((0, 1, 1)), jnp.zeros((0, 1, sum(map(_width, others), X.shape[1])))
             AY = jnp.zeros((0, 1, Y.shape[1]))
-        return Products(AA, AR, jnp.block(RR), AY, jnp.concatenate(RY), Y.T @ WY)
+        return Products(AA, AR, jnp.block(RR), AY, jnp.concatenate(RY), Y.T @ WY, sparse)
 
 
 def _width(factor: Factor) -> int:
@@ -170,31 +239,34 @@ def effects_of(u: Effects, roots: Roots, sizes: Sequence[int]) -> Effects:
         dense.append(root * part if root.ndim == 1 else root @ part)
         start += width
     groups = [_times(value, root.T) for value, root in zip(u.groups, roots[1], strict=True)]
-    return Effects(jnp.concatenate(dense) if dense else u.dense, tuple(groups))
+    return Effects(jnp.concatenate(dense), tuple(groups))
 
 
-def _times_others(M: Array, roots: Roots, design: Design) -> Array:
-    """M T along the last axis, for the effects of all terms but the first factor."""
+def _times_dense(M: Array, roots: Roots, design: Design) -> Array:
+    """M T along the last axis, for the effects of the dense terms."""
     parts, start = [], 0
     for root, size in zip(roots[0], design.sizes, strict=True):
         parts.append(_times(M[..., start : start + size], root))
         start += size
+    return jnp.concatenate(parts, axis=-1)
+
+
+def _times_others(M: Array, roots: Roots, design: Design) -> Array:
+    """M T along the last axis, for the effects of all terms but the first factor."""
+    start = design.dense.shape[1]
+    parts = [_times_dense(M[..., :start], roots, design)]
     for root, factor in zip(roots[1][1:], design.factors[1:], strict=True):
         part = M[..., start : start + _width(factor)]
         blocks = part.reshape(*part.shape[:-1], factor.groups, -1)
         parts.append(_times(blocks, root).reshape(*part.shape[:-1], -1))
         start += part.shape[-1]
-    return jnp.concatenate(parts, axis=-1) if parts else M
+    return jnp.concatenate(parts, axis=-1)
 
 
 def transposed_effects(v: Effects, roots: Roots, design: Design) -> Effects:
     """T'v."""
-    dense, start = [], 0
-    for root, size in zip(roots[0], design.sizes, strict=True):
-        dense.append(_times(v.dense[start : start + size], root))
-        start += size
     groups = (_times(value, root) for value, root in zip(v.groups, roots[1], strict=True))
-    return Effects(jnp.concatenate(dense) if dense else v.dense, tuple(groups))
+    return Effects(_times_dense(v.dense, roots, design), tuple(groups))
 
 
 def white_shapes(design: Design, roots: Roots) -> Effects:
@@ -213,15 +285,19 @@ class Precision(eqx.Module):
 
     Attributes:
         L: Roots of the blocks of A, (G, m, m).
-        U: L^-1 C, (G, m, r).
+        U: L^-1 C, (G, m, r); for the dense terms only with a `SparseCross`.
+        u: Entries of L^-1 C of the other factors, (e,), with a `SparseCross`.
         M: Root of the Schur complement, (r, r).
         shapes: Zeros in the shapes of u.
+        cross: Places of the entries.
     """
 
     L: Array
     U: Array
+    u: Array | None
     M: Array
     shapes: Effects
+    cross: SparseCross | None
 
     @classmethod
     def of(cls, products: Products, roots: Roots, design: Design) -> Precision:
@@ -230,15 +306,43 @@ class Precision(eqx.Module):
         B = B + jnp.eye(len(B))
         shapes = white_shapes(design, roots)
         if not design.factors:
-            r = len(B)
-            return cls(jnp.ones((0, 1, 1)), jnp.zeros((0, 1, r)), _cholesky(B), shapes)
+            L, U = jnp.ones((0, 1, 1)), jnp.zeros((0, 1, len(B)))
+            return cls(L, U, None, _cholesky(B), shapes, None)
         root = roots[1][0]
         half = _times(jnp.swapaxes(_times(products.AA, root), 1, 2), root)
         L = _cholesky(half + jnp.eye(half.shape[-1]))
         C = jnp.swapaxes(_times(jnp.swapaxes(products.AR, 1, 2), root), 1, 2)
-        U = _solve(L, _times_others(C, roots, design))
-        flat = _flat(U)
-        return cls(L, U, _cholesky(B - flat.T @ flat), shapes)
+        cross = design.cross
+        if cross is None or products.sparse is None:
+            U, u = _solve(L, _times_others(C, roots, design)), None
+            B = B - _flat(U).T @ _flat(U)
+        else:
+            U = _solve(L, _times_dense(C, roots, design))
+            scales = [
+                jnp.full(f.groups, r[0]) for f, r in zip(design.factors, roots[1], strict=True)
+            ]
+            scale = jnp.concatenate(scales[1:])[cross.column] * root[0]
+            u = products.sparse * scale / L[cross.group, 0, 0]
+            B = cross.subtract_square(B, U[:, 0], u)
+        return cls(L, U, u, _cholesky(B), shapes, cross)
+
+    def _up(self, rest: Array) -> Array:
+        """U v for v (r,): (G, m)."""
+        if self.cross is None or self.u is None:
+            return self.U @ rest
+        k = self.U.shape[-1]
+        values = self.u * rest[k:][self.cross.column]
+        sums = jax.ops.segment_sum(values, self.cross.group, len(self.L))
+        return self.U @ rest[:k] + sums[:, None]
+
+    def _down(self, A: Array) -> Array:
+        """U'v for v (G, m): (r,)."""
+        dense = jnp.einsum("gmr,gm->r", self.U, A)
+        if self.cross is None or self.u is None:
+            return dense
+        values = self.u * A[self.cross.group, 0]
+        others = len(self.M) - len(dense)
+        return jnp.concatenate([dense, jax.ops.segment_sum(values, self.cross.column, others)])
 
     def logdet(self) -> Array:
         """log |H|."""
@@ -262,14 +366,13 @@ class Precision(eqx.Module):
         """R'^-1 v, in two parts (G, m) and (r,)."""
         A, rest = self._join(v)
         A = _solve(self.L, A[..., None])[..., 0]
-        rest = rest - jnp.einsum("gmr,gm->r", self.U, A)
-        return A, solve_triangular(self.M, rest, lower=True)
+        return A, solve_triangular(self.M, rest - self._down(A), lower=True)
 
     def unwhiten(self, parts: tuple[Array, Array]) -> Effects:
         """R^-1 of two parts (G, m) and (r,)."""
         A, rest = parts
         rest = solve_triangular(self.M, rest, lower=True, trans=1)
-        A = _solve(self.L, (A - self.U @ rest)[..., None], trans=1)[..., 0]
+        A = _solve(self.L, (A - self._up(rest))[..., None], trans=1)[..., 0]
         return self._split(A, rest)
 
     def solve(self, v: Effects) -> Effects:

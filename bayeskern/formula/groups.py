@@ -13,6 +13,8 @@ import numpyro.distributions as dist
 import pandas as pd
 from jax import Array
 from numpyro.distributions import Distribution
+from numpyro.distributions.constraints import unit_interval
+from numpyro.distributions.transforms import AffineTransform
 
 from bayeskern.formula.field import Factor
 from bayeskern.formula.frame import Columns, group_labels
@@ -68,8 +70,8 @@ class Varying(Term):
     """Effects (1 + x | group), correlated within a group, with a standard deviation each.
 
     Sites: `x | group`, the effects of a coefficient in each group; `sd(x | group)`;
-    `cor(Intercept, x | group)`; and `lkj(Intercept, x | group)`, the Cholesky factor of the
-    correlations.
+    `cor(Intercept, x | group)`; and for more than two effects `lkj(...)`, the Cholesky factor of
+    their correlations.
 
     Attributes:
         source: The columns, a `Columns`.
@@ -93,9 +95,8 @@ class Varying(Term):
         }
         correlated = call.correlated and q > 1
         if correlated:
-            priors[f"lkj({', '.join(names)} | {call.group})"] = dist.LKJCholesky(
-                q, LKJ_CONCENTRATION
-            )
+            site, prior = _correlation_prior(names, call.group)
+            priors[site] = prior
         return cls(str(call), priors, source, names, call.group, correlated), Z
 
     def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
@@ -114,33 +115,43 @@ class Varying(Term):
         sd = jnp.stack(sds)
         if not self.correlated:
             return jnp.zeros(len(sds)), sd
-        name = f"lkj({', '.join(self.names)} | {self.group})"
-        L = numpyro.sample(name, self.priors[name])
-        R = L @ L.T
+        site, _ = _correlation_prior(self.names, self.group)
+        value = numpyro.sample(site, self.priors[site])
+        if len(sds) == 2:
+            L = jnp.array([[1.0, 0.0], [value, jnp.sqrt(1.0 - jnp.square(value))]])
+            return jnp.zeros(2), sd[:, None] * L
+        R = value @ value.T
         for (i, first), (j, second) in combinations(enumerate(self.names), 2):
             numpyro.deterministic(f"cor({first}, {second} | {self.group})", R[i, j])
-        return jnp.zeros(len(sds)), sd[:, None] * L
+        return jnp.zeros(len(sds)), sd[:, None] * value
 
     def sample_groups(self, count: int) -> Array:
-        """Sample effects (G, q) of G groups inside a NumPyro model."""
+        """Sample effects (G, q) of G groups inside a NumPyro model, each given those before it."""
         _, root = self.prior()
-        sites = self.sites_of_groups
-        if self.correlated:
-            prior = dist.MultivariateNormal(jnp.zeros(len(root)), scale_tril=root)
-            b = numpyro.sample(f"effects({self.name})", prior.expand([count]).to_event(1))
-            for j, site in enumerate(sites):
-                numpyro.deterministic(site, b[:, j])
-            return b
-        normals = (dist.Normal(0.0, sd).expand([count]).to_event(1) for sd in root)
-        pairs = zip(sites, normals, strict=True)
-        return jnp.stack([numpyro.sample(site, normal) for site, normal in pairs], axis=-1)
+        L = jnp.diag(root) if root.ndim == 1 else root
+        effects, white = [], []
+        for j, site in enumerate(self.sites_of_groups):
+            loc = sum((L[j, k] * w for k, w in enumerate(white)), jnp.zeros(count))
+            effects.append(numpyro.sample(site, dist.Normal(loc, L[j, j]).to_event(1)))
+            white.append((effects[-1] - loc) / L[j, j])
+        return jnp.stack(effects, axis=-1)
 
     def recovered_groups(self, b: Array, u: Array) -> dict[str, Array]:
-        sites = {site: b[..., j] for j, site in enumerate(self.sites_of_groups)}
-        return ({f"effects({self.name})": b} if self.correlated else {}) | sites
+        return {site: b[..., j] for j, site in enumerate(self.sites_of_groups)}
 
     def effects(self, sites: Mapping[str, Array]) -> Array:
         return jnp.stack([jnp.asarray(sites[s]) for s in self.sites_of_groups], axis=-1)
+
+
+def _correlation_prior(names: tuple[str, ...], group: str) -> tuple[str, Distribution]:
+    """Site and LKJ prior of the correlation of two effects, or of the Cholesky factor of more."""
+    joined = f"{', '.join(names)} | {group}"
+    if len(names) > 2:
+        return f"lkj({joined})", dist.LKJCholesky(len(names), LKJ_CONCENTRATION)
+    beta = dist.Beta(LKJ_CONCENTRATION, LKJ_CONCENTRATION)
+    return f"cor({joined})", dist.TransformedDistribution(
+        beta, AffineTransform(-1.0, 2.0, domain=unit_interval)
+    )
 
 
 def _spread(x: np.ndarray) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 from jax import Array
 from jax.scipy.linalg import block_diag
@@ -19,9 +20,13 @@ from bayeskern.formula.field import Design, Effects, Roots, effects_of
 from bayeskern.formula.gaussian import GaussianRows
 from bayeskern.formula.groups import GroupTerm
 from bayeskern.formula.laplace import Field, LaplaceObservations
+from bayeskern.formula.predictive import new_rows, responses
 from bayeskern.formula.terms import Common, Term
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.design import OpaqueStatic
+from bayeskern.linear.prediction import thinned_draws
+from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
+from bayeskern.prediction.response import ResponsePrediction
 from bayeskern.protocols import Marginal
 
 
@@ -217,6 +222,48 @@ class Regression(eqx.Module):
         if self.is_gaussian and "sigma" not in self.distributional:
             data = (GaussianRows.of(self.rows.design, y - self.rows.offset, self._weights()),)
         return Marginal(integrated, data, eqx.Partial(_recover, integrated, data))
+
+    def predictive(
+        self,
+        draws: dict[str, np.ndarray],
+        data: tuple,
+        newdata: Any = None,
+        latent: bool = False,
+        groups: str = "known",
+        seed: int = 0,
+        **extra: Any,
+    ) -> SampledPrediction:
+        """Predict new observations, or the linear predictor, at the rows of a table.
+
+        Args:
+            draws: Posterior draws of all sites, each (S, *site).
+            data: Arguments of the model; not used.
+            newdata: A table with the columns of the formula; the data of the fit by default.
+            latent: True to predict the linear predictor.
+            groups: "known": rows of known groups have their effects, and a group that is not known
+                is drawn from the population. "new": all groups are new. "none": group effects are
+                0.
+            seed: Seed of new observations and of the effects of new groups.
+            **extra: Values that the likelihood needs of each row, such as `trials`.
+
+        Returns:
+            A `ResponsePrediction`; with `latent=True`, a `SampledPrediction` of eta.
+        """
+        frame = self.source.value.table(newdata)
+        count = len(next(iter(draws.values())))
+        if count == 1 and not latent:
+            # A point estimate still gives a distribution of y: repeat it.
+            indices = np.zeros(DRAWS_AT_A_POINT, int)
+        else:
+            indices = thinned_draws(count, len(frame))
+        draws = {site: np.asarray(values)[indices] for site, values in draws.items()}
+        rows = new_rows(self, draws, frame, groups, seed, extra)
+        if latent:
+            return SampledPrediction("eta", rows.eta)
+        y, mean, probabilities = responses(self, draws, rows, seed)
+        ordered = self.likelihood.is_ordered
+        mean = probabilities if probabilities is not None and mean.ndim > 2 else mean.mean(axis=0)
+        return ResponsePrediction(y, mean, probabilities, self.classes, ordered)
 
     def _weights(self) -> Array:
         return jnp.ones(len(self.y)) if self.rows.weights is None else self.rows.weights

@@ -314,8 +314,8 @@ class Smooth(Term):
         return len(self.center)
 
     def prior(self) -> tuple[Array, Array]:
-        (site, prior), *_ = self.priors.items()
-        sd = numpyro.sample(site, prior)
+        site = f"sd({self.name})"
+        sd = numpyro.sample(site, self.priors[site])
         m = len(self.center) - 1
         root = jnp.concatenate([jnp.reshape(self.slope_sd, 1), jnp.full(m, sd)])
         return jnp.zeros(m + 1), root
@@ -365,7 +365,8 @@ class Process(Term):
         return FREQUENCIES[len(self.spans) - 1] ** len(self.spans)
 
     def prior(self) -> tuple[Array, Array]:
-        sd, lengthscale = (numpyro.sample(site, prior) for site, prior in self.priors.items())
+        sites = f"sd({self.name})", f"lengthscale({self.name})"
+        sd, lengthscale = (numpyro.sample(site, self.priors[site]) for site in sites)
         inner = eqx.tree_at(
             lambda k: (k.lengthscale, k.variance),
             self.kernel.inner,
@@ -427,8 +428,8 @@ class Monotone(Term):
         return len(self.levels) - 1
 
     def prior(self) -> tuple[Array, Array]:
-        (site, prior), *_ = self.priors.items()
-        steps = numpyro.sample(site, prior)
+        site = f"simplex({self.name})"
+        steps = numpyro.sample(site, self.priors[site])
         return jnp.zeros(len(self.levels) - 1), self.sd * steps[:, None]
 
     def sites(self, b: Array) -> dict[str, Array]:

@@ -85,7 +85,7 @@ class ImportanceSampling(Method):
     def form_of(self, target: Target) -> Target:
         """Target of the form of its model for this method; the form of a posterior as proposal."""
         if isinstance(self.proposal, Fit):
-            return forms.with_sites(target, self.name, self.proposal.draws)
+            return forms.with_size(target, self.name, self.proposal.z.shape[-1])
         return super().form_of(target)
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:

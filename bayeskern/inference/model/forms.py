@@ -1,8 +1,6 @@
-"""Forms of a model with several equivalent forms: for a method, or with given sites."""
+"""Forms of a model with several equivalent forms: for a method, or of a given size."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from bayeskern.inference.model.target import Target
 from bayeskern.protocols import ChoosesForm
@@ -20,9 +18,7 @@ def for_method(target: Target, name: str, samples_latents: bool) -> Target:
     return target if form is model else Target.from_model(form, target.args, target.kwargs)
 
 
-def with_sites(target: Target, name: str, sites: Iterable[str]) -> Target:
-    """Target of the form that a method fitted: the form whose latents are all among the sites."""
+def with_size(target: Target, name: str, size: int) -> Target:
+    """Target of the form that a method fitted: the form with this number of coordinates."""
     sampled = for_method(target, name, samples_latents=True)
-    if {site.name for site in sampled.latents} <= set(sites):
-        return sampled
-    return for_method(target, name, samples_latents=False)
+    return sampled if sampled.size == size else for_method(target, name, samples_latents=False)

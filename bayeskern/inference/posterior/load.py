@@ -54,7 +54,8 @@ def posterior_in(stored: Stored, model: Callable | None = None) -> Posterior:
     state = stored.state(netcdf.FORMAT)
     target, missing = _target(model, state["model"])
     if target is not None:
-        target = forms.with_sites(target, state["method"].rpartition(" ")[2], state["draws"])
+        size = state["z"].shape[-1]
+        target = forms.with_size(target, state["method"].rpartition(" ")[2], size)
     return restored(state, stored.groups, target, missing)
 
 
