@@ -92,7 +92,7 @@ def regression(
     formulas = (formula,) if isinstance(formula, str) else tuple(formula)
     frame = read_table(data)
     main, *others = (parse(text, frame.columns) for text in formulas)
-    sources = [main.response, *(s for syntax in (main, *others) for s in _sources(syntax))]
+    sources = [main.response, *(s for syntax in (main, *others) for s in syntax.sources())]
     frame = complete_rows(frame, required_columns(sources, frame, formulas[0]))
     priors = _read_priors(priors)
     likelihood, sigma = _likelihood(family, main, others, frame, priors)
@@ -148,14 +148,6 @@ def regression(
 
 
 # -- reading the parts -----------------------------------------------------------------------------
-
-
-def _sources(syntax: Syntax) -> list[str]:
-    """Sources of all columns on the right-hand side, and of the values of each row."""
-    called = [source for call in syntax.calls for source in call.arguments]
-    by = [str(call.options["by"]) for call in syntax.calls if "by" in call.options]
-    grouped = [source for call in syntax.groups for source in (call.effects, call.group)]
-    return [syntax.common, *called, *by, *grouped, *syntax.row_values.values()]
 
 
 def _read_priors(priors: Mapping[str, Distribution] | None) -> dict[str, Distribution]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from numpyro import handlers
 
 from bayeskern.core import validation
 from bayeskern.core.tracing import by_one_thread
-from bayeskern.formula.frame import group_labels
+from bayeskern.formula.frame import group_labels, required_columns
 from bayeskern.formula.groups import GroupTerm
 from bayeskern.likelihoods import Likelihood
 
@@ -59,22 +59,41 @@ def new_rows(
         seed: Seed of the effects of new groups.
         extra: Values that the likelihood needs of each row, in place of those in the frame.
     """
-    validation.one_of("groups", groups, GROUPS)
+    columns_of_newdata(model, frame, groups)
     reader = model.source.value
     eta = np.zeros((len(next(iter(draws.values()))), len(frame))) + np.asarray(reader.offset(frame))
-    for term in (model.common, *model.terms):
-        eta += np.asarray(term.effects(draws)) @ term.columns(frame).T
-    key = jax.random.key(seed)
-    for i, term in enumerate(model.groups if groups != "none" else ()):
-        Z = term.effects.columns(frame)
-        codes, effects = _effects(term, draws, frame, groups, jax.random.fold_in(key, i))
-        for j in range(Z.shape[1]):
-            eta += Z[:, j] * effects[:, codes, j]
+    for _, values in contributions(model, draws, frame, groups, seed):
+        eta += values
     parameters = tuple(
         jnp.asarray(effects.columns(frame)) for effects in model.distributional.values()
     )
     values = {**reader.extra(frame), **extra}
     return NewRows(eta, parameters, model.likelihood.read_extra(values, len(frame)))
+
+
+def columns_of_newdata(model: Regression, frame: pd.DataFrame, groups: str = "known") -> list[str]:
+    """Columns of new data that the formulas need.
+
+    Raises:
+        ValueError: A column is missing, naming the nearest one; or `groups` is unknown.
+    """
+    validation.one_of("groups", groups, GROUPS)
+    sources = model.source.value.syntax.sources(groups)
+    sources += [effects.source.value.source for effects in model.distributional.values()]
+    return required_columns(sources, frame, model.formulas[0], "newdata")
+
+
+def contributions(
+    model: Regression, draws: Mapping[str, np.ndarray], frame: pd.DataFrame, groups: str, seed: int
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Name of each term and its part of the linear predictor, (S, m); arguments of `new_rows`."""
+    for term in (model.common, *model.terms):
+        yield term.name, np.asarray(term.effects(draws)) @ term.columns(frame).T
+    key = jax.random.key(seed)
+    for i, term in enumerate(model.groups if groups != "none" else ()):
+        Z = term.effects.columns(frame)
+        codes, effects = _effects(term, draws, frame, groups, jax.random.fold_in(key, i))
+        yield term.effects.name, sum(Z[:, j] * effects[:, codes, j] for j in range(Z.shape[1]))
 
 
 def _effects(
@@ -102,17 +121,33 @@ def _effects(
 @eqx.filter_jit
 def _drawn(term: GroupTerm, draws: dict, key: Array, count: int) -> Array:
     """Effects of `count` new groups at S draws: (S, count, q)."""
-    draws = {site: jnp.asarray(draws[site]) for site in term.effects.priors}
 
-    @by_one_thread
     def at_draw(draw_and_key):
         draw, key = draw_and_key
-        _, root = handlers.substitute(handlers.seed(term.effects.prior, key), data=draw)()  # pyright: ignore
-        white = jax.random.normal(key, (count, root.shape[-1]))
-        return white * root if root.ndim == 1 else white @ root.T
+        root = _root(term, draw)
+        return jax.random.normal(key, (count, root.shape[-1])) @ root.T
 
     keys = jax.random.split(key, len(next(iter(draws.values()))))
-    return jax.lax.map(at_draw, (draws, keys))
+    return jax.lax.map(at_draw, (_scales(term, draws), keys))
+
+
+@eqx.filter_jit
+def covariances(term: GroupTerm, draws: dict) -> Array:
+    """Covariance of the effects of a group in the population, at S draws: (S, q, q)."""
+    roots = jax.lax.map(lambda draw: _root(term, draw), _scales(term, draws))
+    return roots @ roots.mT
+
+
+def _scales(term: GroupTerm, draws: Mapping[str, np.ndarray]) -> dict[str, Array]:
+    return {site: jnp.asarray(draws[site]) for site in term.effects.priors}
+
+
+@by_one_thread
+def _root(term: GroupTerm, draw: dict) -> Array:
+    """Root of the covariance of the effects of a group: (q, m)."""
+    prior = handlers.seed(term.effects.prior, jax.random.key(0))
+    _, root = handlers.substitute(prior, data=draw)()  # pyright: ignore
+    return jnp.diag(root) if root.ndim == 1 else root
 
 
 class Responses(NamedTuple):
@@ -133,35 +168,66 @@ def responses(
     model: Regression, draws: Mapping[str, np.ndarray], rows: NewRows, seed: int
 ) -> Responses:
     """Observations at new rows."""
+    y, mean, probabilities = at_draws(model, draws, rows, _response, seed)
+    classifies = model.likelihood.classifies
+    return Responses(y, mean, probabilities.mean(axis=0) if classifies else None)
+
+
+def _response(
+    likelihood: Likelihood, eta: Array, extra: dict[str, Array], key: Array
+) -> tuple[Array, Array, Array]:
+    y = likelihood.distribution(eta, **extra).sample(key)
+    classifies = likelihood.classifies
+    probabilities = likelihood.probabilities(eta, **extra) if classifies else jnp.zeros(())
+    return y, likelihood.mean(eta, **extra), probabilities
+
+
+def expected(likelihood: Likelihood, eta: Array, extra: dict[str, Array], key: Array) -> Array:
+    """E[y] at one draw, (m,); for more than two classes their probabilities, (m, K)."""
+    return likelihood.mean(eta, **extra)
+
+
+def variances(likelihood: Likelihood, eta: Array, extra: dict[str, Array], key: Array) -> Array:
+    """Variance of y at one draw, (m,)."""
+    return likelihood.distribution(eta, **extra).variance
+
+
+def at_draws(
+    model: Regression,
+    draws: Mapping[str, np.ndarray],
+    rows: NewRows,
+    function: Callable,
+    seed: int = 0,
+) -> Any:
+    """function(likelihood, eta (m,), extra, key) at each draw, as NumPy arrays.
+
+    Args:
+        model: The model.
+        draws: Draws of all sites, each (S, *site).
+        rows: The new rows at these draws.
+        function: A function of a module, so that it is compiled once.
+        seed: Seed of the keys.
+    """
     names = {"sigma", *model.likelihood.hyperparameters()}
     names |= {site for e in model.distributional.values() for site, _, _ in e.slices}
     parameters = {name: jnp.asarray(draws[name]) for name in names & draws.keys()}
-    key = jax.random.key(seed)
-    y, mean, probabilities = jax.device_get(
-        _responses(model, parameters, jnp.asarray(rows.eta), rows.columns, rows.extra, key)
-    )
-    return Responses(y, mean, probabilities if model.likelihood.classifies else None)
+    items = parameters, jnp.asarray(rows.eta), jax.random.split(jax.random.key(seed), len(rows.eta))
+    return jax.device_get(_at_draws(model, items, rows.columns, rows.extra, function))
 
 
 @eqx.filter_jit
-def _responses(
+def _at_draws(
     model: Regression,
-    draws: dict[str, Array],
-    eta: Array,
+    items: tuple[dict[str, Array], Array, Array],
     columns: tuple[Array, ...],
     extra: dict[str, Array],
-    key: Array,
-) -> tuple[Array, Array, Array]:
+    function: Callable,
+) -> Any:
     @by_one_thread
     def at_draw(item):
         draw, eta, key = item
         sampled = handlers.seed(model.sample_likelihood, key)
         likelihood: Likelihood = handlers.substitute(sampled, data=draw)(columns)  # pyright: ignore
-        y = likelihood.distribution(eta, **extra).sample(key)
-        classifies = likelihood.classifies
-        probabilities = likelihood.probabilities(eta, **extra) if classifies else jnp.zeros(())
-        return y, likelihood.mean(eta, **extra), probabilities
+        return function(likelihood, eta, extra, key)
 
-    keys = jax.random.split(key, len(eta))
-    y, mean, probabilities = jax.lax.map(at_draw, (draws, eta, keys))
-    return y, mean, jnp.mean(probabilities, axis=0)
+    return jax.lax.map(at_draw, items)

@@ -92,6 +92,22 @@ class Syntax:
     groups: tuple[GroupCall, ...]
     calls: tuple[Call, ...]
 
+    def sources(self, groups: str = "known") -> list[str]:
+        """Sources of all columns on the right-hand side, and of the values of each row.
+
+        Args:
+            groups: "new" for the columns that rows of new groups need, which have no labels of
+                groups; "none" for those of rows without group effects.
+        """
+        calls = [c for c in self.calls if groups != "none" or "by" not in c.options]
+        sources = [self.common, *(source for call in calls for source in call.arguments)]
+        if groups != "none":
+            sources += [term.effects for term in self.groups]
+        if groups == "known":
+            sources += [str(call.options["by"]) for call in calls if "by" in call.options]
+            sources += [term.group for term in self.groups]
+        return [*sources, *self.row_values.values()]
+
 
 def parse(formula: str, columns: Iterable[str]) -> Syntax:
     """Parse a formula.
