@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,6 +22,9 @@ READERS = {
     ".parquet": pd.read_parquet,
     ".xlsx": pd.read_excel,
 }
+
+# State of a specification of formulaic.
+STATE = ("encoder_state", "transform_state")
 
 
 def read_table(data: Any, name: str = "data") -> pd.DataFrame:
@@ -156,21 +160,44 @@ class Columns:
         Raises:
             ValueError: A factor has a level that the data of the fit lack.
         """
-        from formulaic.errors import DataMismatchWarning, FactorEvaluationError
+        from formulaic.errors import DataMismatchWarning, FactorEncodingError, FactorEvaluationError
 
+        # formulaic would take numbers as they are where the data of the fit had levels.
+        text = {column: object for column in self._plain_factors if column in frame.columns}
+        # formulaic writes to the state, also of columns that it then refuses.
+        state = {name: deepcopy(getattr(self.spec, name)) for name in STATE}
         with warnings.catch_warnings():
             warnings.simplefilter("error", DataMismatchWarning)
             try:
-                matrix = self.spec.get_model_matrix(frame)
+                matrix = self.spec.update(**state).get_model_matrix(frame.astype(text))
             except DataMismatchWarning as mismatch:
                 levels = str(mismatch).partition(": {")[2].partition("}")[0]
                 raise ValueError(
                     f"{name} has the levels {levels} in {self.source!r}, which the data of the fit "
                     f"do not have. The known levels are {self._levels()}."
                 ) from None
-            except FactorEvaluationError as error:
-                raise ValueError(f"{name} lacks a column of {self.source!r}: {error}") from None
+            except (FactorEvaluationError, FactorEncodingError) as error:
+                raise ValueError(
+                    f"{name} does not have the columns of {self.source!r}: {error}"
+                ) from None
         return self._finite(matrix, frame, name)
+
+    @property
+    def factors(self) -> set[str]:
+        """Columns of the data that are encoded by their levels."""
+        variables = self.spec.factor_variables
+        return {str(name) for factor in self._categorical for name in variables[factor]}
+
+    @property
+    def _categorical(self) -> list[Any]:
+        states = self.spec.encoder_state
+        known = [factor for factor in self.spec.factor_variables if str(factor) in states]
+        return [factor for factor in known if states[str(factor)][0].value == "categorical"]
+
+    @property
+    def _plain_factors(self) -> list[str]:
+        """Columns that are factors as they are, without a call such as C(x)."""
+        return [f.expr for f in self._categorical if f.eval_method.value == "lookup"]
 
     def _levels(self) -> str:
         states = (
