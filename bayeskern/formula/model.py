@@ -335,8 +335,14 @@ class Integrated(eqx.Module):
 
         return handlers.substitute(handlers.seed(scales, jax.random.key(0)), data=draw)()  # pyright: ignore
 
-    def recover(self, data: tuple, draw: dict, key: Array, mean: bool) -> dict[str, Array]:
-        """Sites of the full model at one draw of the scales."""
+    def recover(self, data: tuple, draw: dict, white: Array) -> dict[str, Array]:
+        """Sites of the full model at one draw of the scales; the means of the effects for white 0.
+
+        Args:
+            data: Arguments of the integrated model.
+            draw: The scales.
+            white: Standard normal numbers, one for each effect.
+        """
         model = self.model
         likelihood, (loc, dense, groups) = self.at(draw)
         roots = dense, tuple(model.roots_by_factor(groups))
@@ -349,8 +355,7 @@ class Integrated(eqx.Module):
             observed = LaplaceObservations(self._field(loc, roots), likelihood, extra).observed(y)
             u = observed.mode().u
             precision = observed.precision(u)
-        if not mean:
-            u = jax.tree.map(jnp.add, u, precision.deviation(key)[0])
+        u = jax.tree.map(jnp.add, u, precision.deviation(white))
         b = effects_of(u, roots, model.rows.design.sizes)
         sites, start, first = {}, 0, 0
         terms = (model.common, *model.terms)
@@ -368,13 +373,21 @@ class Integrated(eqx.Module):
             sites |= term.recovered(effects_b, white)
         return sites
 
+    @property
+    def size(self) -> int:
+        """Number of effects u."""
+        model = self.model
+        dense = sum(term.rank for term in (model.common, *model.terms))
+        return dense + sum(term.count * term.effects.rank for term in model.groups)
 
-@eqx.filter_jit
+
 def _recover(integrated: Integrated, data: tuple, draws: dict, key: Array, mean: bool) -> dict:
     """Add the effects to S draws of the scales: draws, or means if `mean`."""
-    count = len(next(iter(draws.values()), [0]))
-    keys = jax.random.split(key, count)
-    sites = jax.lax.map(
-        lambda item: integrated.recover(data, item[0], item[1], mean), (draws, keys), batch_size=16
-    )
-    return {**draws, **sites}
+    shape = len(next(iter(draws.values()), [0])), integrated.size
+    white = jnp.zeros(shape) if mean else jax.random.normal(key, shape)
+    return {**draws, **_recovered(integrated, data, draws, white)}
+
+
+@eqx.filter_jit
+def _recovered(integrated: Integrated, data: tuple, draws: dict, white: Array) -> dict:
+    return jax.lax.map(lambda item: integrated.recover(data, *item), (draws, white))

@@ -47,6 +47,11 @@ class Term(eqx.Module):
     def width(self) -> int:
         """Number of effects k."""
 
+    @property
+    def rank(self) -> int:
+        """Number of standard normal numbers u."""
+        return self.width
+
     @abstractmethod
     def prior(self) -> tuple[Array, Array]:
         """Sample the scales inside a NumPyro model.
@@ -426,6 +431,10 @@ class Monotone(Term):
     @property
     def width(self) -> int:
         return len(self.levels) - 1
+
+    @property
+    def rank(self) -> int:
+        return 1
 
     def prior(self) -> tuple[Array, Array]:
         site = f"simplex({self.name})"
