@@ -15,7 +15,7 @@ from bayeskern.cli.app import app
 from bayeskern.core.formatting import message_of
 
 # Importing a module adds its commands to `app`.
-COMMANDS = (series, saved, models)
+COMMANDS = (series, saved, models, regression)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

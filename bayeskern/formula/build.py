@@ -16,11 +16,13 @@ from numpyro.distributions import Distribution
 
 from bayeskern import kernels
 from bayeskern.core import validation
+from bayeskern.formula.calls import Call
 from bayeskern.formula.field import Design, Factor, SparseCross
 from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
 from bayeskern.formula.groups import GroupTerm, Varying
-from bayeskern.formula.model import Regression, Rows
-from bayeskern.formula.syntax import Call, Syntax, parse
+from bayeskern.formula.integrated import Rows
+from bayeskern.formula.model import Regression
+from bayeskern.formula.syntax import Syntax, parse
 from bayeskern.formula.terms import Common, Monotone, Process, Smooth, Term
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.likelihoods.separation import separated

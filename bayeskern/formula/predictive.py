@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,10 +17,8 @@ from bayeskern.core import validation
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.formula.frame import group_labels
 from bayeskern.formula.groups import GroupTerm
+from bayeskern.formula.structure import Structure
 from bayeskern.likelihoods import Likelihood
-
-if TYPE_CHECKING:
-    from bayeskern.formula.model import Regression
 
 # Groups of new rows: known groups keep their effects and others are drawn from the population; a
 # new group for each label; or no group effects, as for a group at the mean of the population.
@@ -42,7 +40,7 @@ class NewRows(NamedTuple):
 
 
 def new_rows(
-    model: Regression,
+    model: Structure,
     draws: Mapping[str, np.ndarray],
     frame: pd.DataFrame,
     groups: str,
@@ -130,7 +128,7 @@ class Responses(NamedTuple):
 
 
 def responses(
-    model: Regression, draws: Mapping[str, np.ndarray], rows: NewRows, seed: int
+    model: Structure, draws: Mapping[str, np.ndarray], rows: NewRows, seed: int
 ) -> Responses:
     """Observations at new rows."""
     names = {"sigma", *model.likelihood.hyperparameters()}
@@ -145,7 +143,7 @@ def responses(
 
 @eqx.filter_jit
 def _responses(
-    model: Regression,
+    model: Structure,
     draws: dict[str, Array],
     eta: Array,
     columns: tuple[Array, ...],
