@@ -10,7 +10,7 @@ from io import TextIOWrapper
 
 from cyclopts import CycloptsError
 
-from bayeskern.cli import models, saved, series
+from bayeskern.cli import models, regression, saved, series
 from bayeskern.cli.app import app
 from bayeskern.core.formatting import message_of
 
