@@ -60,8 +60,9 @@ def new_rows(
     validation.one_of("groups", groups, GROUPS)
     reader = model.source.value
     eta = np.zeros((len(next(iter(draws.values()))), len(frame))) + np.asarray(reader.offset(frame))
+    rng = np.random.default_rng(seed)
     for term in (model.common, *model.terms):
-        eta += np.asarray(term.effects(draws)) @ term.columns(frame).T
+        eta += term.contribution(draws, frame, rng)
     key = jax.random.key(seed)
     for i, term in enumerate(model.groups if groups != "none" else ()):
         Z = term.effects.columns(frame)

@@ -94,6 +94,12 @@ class Term(eqx.Module):
         """Effects b (..., k) from their sites."""
         return sites[self.name]
 
+    def contribution(
+        self, sites: Mapping[str, np.ndarray], frame: pd.DataFrame, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Contribution to the linear predictor of new rows at S draws of the sites: (S, m)."""
+        return np.asarray(self.effects(sites)) @ self.columns(frame).T
+
     @property
     def labels(self) -> dict[str, list[str]]:
         """Labels of the elements of the sites with several effects, by site."""
@@ -411,7 +417,7 @@ class Monotone(Term):
         """Monotone effect with default priors, and its columns (n, D)."""
         column = frame[arguments[0]]
         declared = getattr(getattr(column, "cat", None), "categories", None)
-        levels = tuple(sorted(column.unique()) if declared is None else declared)
+        levels = tuple(sorted(set(column.tolist())) if declared is None else declared.tolist())
         priors: dict[str, Distribution] = {
             f"simplex({name})": dist.Dirichlet(jnp.ones(len(levels) - 1))
         }
