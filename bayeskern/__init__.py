@@ -54,6 +54,7 @@ from bayeskern.forecast import (
     search_kernel,
     summary,
 )
+from bayeskern.formula import regression
 from bayeskern.gp import (
     GaussianProcess,
     GPRegression,
@@ -208,6 +209,7 @@ __all__ = [
     "read_series",
     "reconcile",
     "reconcile_temporal",
+    "regression",
     "report",
     "ridge",
     "sample",

@@ -56,8 +56,8 @@ def fit(
     # Saved first: an error in the output below must not lose the fit.
     written = [output / "posterior.nc"]
     posterior.save(written[0])
-    say(_verdict(f"{path.stem} by {posterior.method}", posterior))
-    say(f"\n{_summary(posterior)}")
+    say(verdict_text(f"{path.stem} by {posterior.method}", posterior))
+    say(f"\n{summary_text(posterior)}")
     if exact := exact_marginals(posterior):
         say(f"\n{_wrapped(exact)}")
     if report:
@@ -111,7 +111,7 @@ def compare(
         reasons = "; ".join(f"{m}: {str(error).rstrip('.')}" for m, error in failures.items())
         raise ValueError(reasons) from first
     for method, posterior in posteriors.items():
-        say(_verdict(method, posterior))
+        say(verdict_text(method, posterior))
     for method, error in failures.items():
         say(_wrapped(f"{method}: left out. {error}"))
     say(f"\n{bk.compare(posteriors)}")
@@ -152,13 +152,13 @@ def report(
     if len({*stems}) == len(posteriors):
         loaded = dict(zip(stems, loaded.values(), strict=True))
     for name, posterior in loaded.items():
-        say(_verdict(name, posterior))
+        say(verdict_text(name, posterior))
     subject = loaded if len(loaded) > 1 else next(iter(loaded.values()))
     title = "" if model is None else gallery.title(model)
     print_written([write_report(subject, output, seed, title)])
 
 
-def _verdict(name: str, posterior: bk.Posterior) -> str:
+def verdict_text(name: str, posterior: bk.Posterior) -> str:
     """Verdict with its advice, and the attempted methods if there are several."""
     trust, seconds = posterior.trust, posterior.timing["total"]
     lines = [_wrapped(f"{name}: {trust.verdict} ({seconds:.1f} s). {trust.advice}")]
@@ -172,7 +172,7 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="  ")
 
 
-def _summary(posterior: bk.Posterior) -> str:
+def summary_text(posterior: bk.Posterior) -> str:
     """The first 30 rows of the summary table."""
     table = posterior.summary()
     more = f"\n... and {len(table) - 30} more rows" if len(table) > 30 else ""

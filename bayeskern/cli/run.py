@@ -10,12 +10,12 @@ from io import TextIOWrapper
 
 from cyclopts import CycloptsError
 
-from bayeskern.cli import models, saved, series
+from bayeskern.cli import models, regression, saved, series
 from bayeskern.cli.app import app
 from bayeskern.core.formatting import message_of
 
 # Importing a module adds its commands to `app`.
-COMMANDS = (series, saved, models)
+COMMANDS = (series, saved, models, regression)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,13 +16,17 @@ from numpyro.distributions import Distribution
 
 from bayeskern import kernels
 from bayeskern.core import validation
+from bayeskern.formula.calls import Call
 from bayeskern.formula.field import Design, Factor, SparseCross
 from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
 from bayeskern.formula.groups import GroupTerm, Varying
-from bayeskern.formula.model import Regression, Rows
-from bayeskern.formula.syntax import Call, Syntax, parse
+from bayeskern.formula.integrated import Rows
+from bayeskern.formula.model import Regression
+from bayeskern.formula.syntax import Syntax, parse
 from bayeskern.formula.terms import Common, Monotone, Process, Smooth, Term
-from bayeskern.likelihoods import Gaussian, Likelihood
+from bayeskern.formula.walk import Walk
+from bayeskern.likelihoods import Censored, Gaussian, Likelihood
+from bayeskern.likelihoods.censored import AT_LEAST, AT_MOST, OBSERVED
 from bayeskern.likelihoods.separation import separated
 from bayeskern.linear.design import OpaqueStatic
 from bayeskern.linear.statistics import SufficientStatistics, collinear_columns
@@ -58,7 +62,9 @@ def regression(
             - `s(x)`: a smooth function, `gp(x)` or `gp(x, z)`: a Gaussian process, each with
               `by=g` for a function in each group;
             - `mo(x)`: a monotone effect of ordered levels; `offset(x)`: a known effect;
-            - on the left, `y | trials(n)`, `y | exposure(e)`, `y | weights(w)`.
+            - `rw(t)`: a random walk, `ar(t)`: a stationary autoregression;
+            - on the left, `y | trials(n)`, `y | exposure(e)`, `y | weights(w)`,
+              `y | censored(c)` with "none", "right" or "left" in c.
         data: A data frame (pandas, polars or another that narwhals reads), a dict of columns, or a
             CSV, Parquet or Excel file. Rows with a missing value are left out, with a warning.
         family: Name of a likelihood, such as "poisson", or one of `bayeskern.likelihoods`.
@@ -189,10 +195,12 @@ def _likelihood(
             f"{type(family).__name__} has a linear predictor for each output, and a formula one "
             "alone. Use bk.BayesianGLM."
         )
+    if "censored" in main.row_values and isinstance(family, Gaussian):
+        family = Censored(family.noise)
     own = {name: priors[name] for name in family.hyperparameters() if name in priors}
     family = family.with_hyperparameters(**own) if own else family
     parameters = [other.response for other in others]
-    has_sigma = isinstance(family, Gaussian) and family.noise is None
+    has_sigma = isinstance(family, Gaussian | Censored) and family.noise is None
     known = ["sigma"] if has_sigma else list(family.hyperparameters())
     for name in parameters:
         validation.one_of("parameter of a formula", name, known)
@@ -201,7 +209,7 @@ def _likelihood(
     if not has_sigma:
         return family.prepare(response, len(frame), extra), None
     # The default prior of the noise needs data that vary.
-    prepared = Gaussian(noise=1.0).prepare(response, len(frame), extra)
+    prepared = family.with_hyperparameters(noise=1.0).prepare(response, len(frame), extra)
     if "sigma" in parameters:
         return prepared, None
     y = np.asarray(prepared.y)
@@ -227,6 +235,8 @@ def _function(call: Call, frame: pd.DataFrame, scale: float) -> tuple[Term, np.n
     if call.name == "s":
         knots = validation.positive_integer(options.pop("k", KNOTS), "k of a smooth")
         fitted = Smooth.fit(name, call.arguments, frame, scale, knots)
+    elif call.name in ("rw", "ar"):
+        fitted = Walk.fit(name, call.name, call.arguments, frame, scale)
     elif call.name == "gp":
         kernel = getattr(kernels, str(options.pop("kernel", "RBF")))
         fitted = Process.fit(name, call.arguments, frame, scale, kernel)
@@ -299,11 +309,34 @@ class RowReader:
 
     def extra(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         """Values that the likelihood needs of each row, by name."""
-        values = self.syntax.row_values.items()
-        return {name: self._values(s, frame) for name, s in values if name != "weights"}
+        sources = {n: s for n, s in self.syntax.row_values.items() if n != "weights"}
+        values = {n: self._values(s, frame) for n, s in sources.items() if n != "censored"}
+        if "censored" in sources:
+            values["censored"] = _censoring(sources["censored"], frame)
+        return values
 
     def _values(self, source: str, frame: pd.DataFrame) -> np.ndarray:
         return Columns.fit(f"0 + {source}", frame)[1][:, 0]
+
+
+# Values of a column of censoring, as in brms.
+CENSORING = {
+    **dict.fromkeys(("none", 0, False), OBSERVED),
+    **dict.fromkeys(("right", 1, True), AT_LEAST),
+    **dict.fromkeys(("left", -1), AT_MOST),
+}
+
+
+def _censoring(column: str, frame: pd.DataFrame) -> np.ndarray:
+    """What each value of the response says: observed, at least or at most."""
+    codes = frame[column].map(lambda value: CENSORING.get(value, np.nan)).to_numpy(float)
+    if np.isnan(codes).any():
+        row = int(np.argmax(np.isnan(codes)))
+        raise ValueError(
+            f"censored({column}) is {frame[column].iloc[row]!r} in row {row}; it must be 'none', "
+            "'right' (the observation is at least y) or 'left' (at most y), or 0, 1 or -1."
+        )
+    return codes
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from bayeskern.core.plotting import COLORS, ORANGE, legend_below, panels, tidy
 from bayeskern.formula.answer_plots import MAX_LABELED_ROWS, ROW_HEIGHT, curve, intervals
 from bayeskern.formula.groups import Varying
 from bayeskern.formula.marginal import (
+    Fitted,
     datagrid,
     is_factor,
     levels_of,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bayeskern.formula.model import Regression
-    from bayeskern.inference import Posterior
 
 LEVELS = (0.5, 0.9)
 # Points of a curve, and most rows of the data in a panel.
@@ -38,7 +38,7 @@ BINS = 12
 
 
 def caterpillar(
-    posterior: Posterior, group: str | None = None, levels: tuple[float, float] = LEVELS
+    posterior: Fitted, group: str | None = None, levels: tuple[float, float] = LEVELS
 ) -> Figure:
     """Plot the effects of each group in order, with two intervals each.
 
@@ -46,7 +46,7 @@ def caterpillar(
     the other terms: its distance from the posterior mean is the shrinkage.
 
     Args:
-        posterior: Posterior of a `bk.regression`.
+        posterior: Fitted of a `bk.regression`.
         group: The grouping factor; the first one by default.
         levels: Probabilities of the thick and of the thin interval.
 
@@ -79,7 +79,7 @@ def caterpillar(
     return fig
 
 
-def _unpooled(posterior: Posterior, model: Regression, names: list[str]) -> np.ndarray | None:
+def _unpooled(posterior: Fitted, model: Regression, names: list[str]) -> np.ndarray | None:
     """Effects by least squares in each group, given the other terms, (G, q); None if not Gaussian."""
     if not model.is_gaussian:
         return None
@@ -102,7 +102,7 @@ def _unpooled(posterior: Posterior, model: Regression, names: list[str]) -> np.n
 
 
 def conditional(
-    posterior: Posterior,
+    posterior: Fitted,
     variables: str | list[str] | None = None,
     levels: tuple[float, float] = LEVELS,
 ) -> Figure:
@@ -113,7 +113,7 @@ def conditional(
     their means at a level or in a bin.
 
     Args:
-        posterior: Posterior of a `bk.regression`.
+        posterior: Fitted of a `bk.regression`.
         variables: Columns, a panel each; all by default.
         levels: Probabilities of the two bands.
     """

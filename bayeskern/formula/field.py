@@ -366,12 +366,12 @@ class Precision(eqx.Module):
         """R'^-1 v, in two parts (G, m) and (r,)."""
         A, rest = self._join(v)
         A = _solve(self.L, A[..., None])[..., 0]
-        return A, solve_triangular(self.M, rest - self._down(A), lower=True)
+        return A, _solve(self.M, (rest - self._down(A))[:, None])[:, 0]
 
     def unwhiten(self, parts: tuple[Array, Array]) -> Effects:
         """R^-1 of two parts (G, m) and (r,)."""
         A, rest = parts
-        rest = solve_triangular(self.M, rest, lower=True, trans=1)
+        rest = _solve(self.M, rest[:, None], trans=1)[:, 0]
         A = _solve(self.L, (A - self._up(rest))[..., None], trans=1)[..., 0]
         return self._split(A, rest)
 
@@ -379,24 +379,45 @@ class Precision(eqx.Module):
         """H^-1 v."""
         return self.unwhiten(self.whiten(v))
 
-    def deviation(self, key: Array) -> tuple[Effects, Array]:
-        """One draw v from N(0, H^-1), and -1/2 v'Hv."""
-        key_A, key_rest = jax.random.split(key)
-        A = jax.random.normal(key_A, self.L.shape[:2])
-        rest = jax.random.normal(key_rest, self.M.shape[:1])
-        squares = jnp.sum(jnp.square(A)) + jnp.sum(jnp.square(rest))
-        return self.unwhiten((A, rest)), -0.5 * squares
+    @property
+    def size(self) -> int:
+        """Number of effects u."""
+        return self.L.shape[0] * self.L.shape[1] + len(self.M)
+
+    def deviation(self, white: Array) -> Effects:
+        """Draw from N(0, H^-1), from a draw of `size` standard normal numbers."""
+        A, rest = white[: len(white) - len(self.M)], white[len(white) - len(self.M) :]
+        return self.unwhiten((A.reshape(self.L.shape[:2]), rest))
+
+
+# Size up to which matrices are factored element by element: arrays of such matrices compile and run
+# faster than calls of LAPACK, and so do their derivatives.
+MAX_UNROLLED = 4
 
 
 def _cholesky(A: Array) -> Array:
     """Lower Cholesky factors of matrices (..., m, m)."""
-    if A.shape[-1] == 1:
-        return jnp.sqrt(A)
-    return jnp.linalg.cholesky(A, symmetrize_input=False)
+    m = A.shape[-1]
+    if m > MAX_UNROLLED:
+        return jnp.linalg.cholesky(A, symmetrize_input=False)
+    L: list[list[Array]] = [[] for _ in range(m)]
+    for i in range(m):
+        for j in range(i + 1):
+            rest = A[..., i, j] - sum(L[i][k] * L[j][k] for k in range(j))
+            L[i].append(jnp.sqrt(rest) if i == j else rest / L[j][j])
+    zero = jnp.zeros(A.shape[:-2])
+    return jnp.stack([jnp.stack(row + [zero] * (m - len(row)), -1) for row in L], -2)
 
 
 def _solve(L: Array, B: Array, trans: int = 0) -> Array:
-    """L^-1 B, or L'^-1 B, for lower triangular L (G, m, m)."""
-    if L.shape[-1] == 1:
-        return B / L
-    return jax.vmap(lambda L, B: solve_triangular(L, B, lower=True, trans=trans))(L, B)
+    """L^-1 B, or L'^-1 B for trans = 1, with lower triangular L (..., m, m) and B (..., m, c)."""
+    m = L.shape[-1]
+    if m > MAX_UNROLLED:
+        if L.ndim == 2:
+            return solve_triangular(L, B, lower=True, trans=trans)
+        return jax.vmap(lambda L, B: solve_triangular(L, B, lower=True, trans=trans))(L, B)
+    x: dict[int, Array] = {}
+    for i in reversed(range(m)) if trans else range(m):
+        known = (x[k] * (L[..., k, i] if trans else L[..., i, k])[..., None] for k in x)
+        x[i] = (B[..., i, :] - sum(known)) / L[..., i, i][..., None]
+    return jnp.stack([x[i] for i in range(m)], -2)

@@ -16,9 +16,9 @@ from numpyro.distributions import Distribution
 from numpyro.distributions.constraints import unit_interval
 from numpyro.distributions.transforms import AffineTransform
 
+from bayeskern.formula.calls import GroupCall
 from bayeskern.formula.field import Factor
 from bayeskern.formula.frame import Columns, group_labels
-from bayeskern.formula.syntax import GroupCall
 from bayeskern.formula.terms import Term
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 

@@ -216,9 +216,9 @@ class LaplaceObservations(Distribution):
         precision = observed.precision(mode.u)
         rows = jnp.linspace(0, len(value) - 1, min(len(value), MAX_ASSESSED_ROWS)).astype(int)
 
-        def draw(key: Array) -> tuple[Array, Array]:
-            deviation, log_q = precision.deviation(key)
-            u = moved(mode.u, 1.0, deviation)
+        def draw(white: Array) -> tuple[Array, Array]:
+            u = moved(mode.u, 1.0, precision.deviation(white))
+            log_q = -0.5 * white @ white
             return self.field.eta(u)[rows], observed.value(u) - mode.value - log_q
 
-        return jax.lax.map(draw, jax.random.split(key, n), batch_size=16)
+        return jax.lax.map(draw, jax.random.normal(key, (n, precision.size)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,6 @@ from bayeskern.formula.predictive import at_draws, columns_of_newdata, expected,
 from bayeskern.likelihoods.links import LOG_PROBABILITIES
 from bayeskern.linear.prediction import thinned_draws
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT
-
-if TYPE_CHECKING:
-    from bayeskern.inference import Posterior
 
 By = bool | str | Sequence[str] | None
 # E[y]; E[y] of one trial; its log odds; the linear predictor.
@@ -38,8 +35,22 @@ MAX_LEVELS_IN_MESSAGE = 12
 STEP = 1e-5
 
 
+class Fitted(Protocol):
+    """A posterior of a regression, such as `bk.infer` returns."""
+
+    @property
+    def flat(self) -> dict[str, np.ndarray]:
+        """Draws by site, (S, *site)."""
+        ...
+
+    @property
+    def known_target(self) -> Any:
+        """The target with the model."""
+        ...
+
+
 def predictions(
-    posterior: Posterior,
+    posterior: Fitted,
     newdata: Any = None,
     by: By = False,
     groups: str = "known",
@@ -49,7 +60,7 @@ def predictions(
     """Expected responses E[y | x] of a regression.
 
     Args:
-        posterior: Posterior of a `bk.regression`.
+        posterior: Fitted of a `bk.regression`.
         newdata: Rows to predict: a table, `bk.datagrid(...)`, "mean" for one row at the means, or
             "observed", the default, for the data of the fit.
         by: Columns of newdata whose values get one average each over their rows; True for the
@@ -84,7 +95,7 @@ def predictions(
 
 
 def comparisons(
-    posterior: Posterior,
+    posterior: Fitted,
     variables: str | Sequence[str] | Mapping[str, Any] | None = None,
     newdata: Any = None,
     by: By = True,
@@ -96,7 +107,7 @@ def comparisons(
     """Expected responses compared between two values of a variable, all else as it is.
 
     Args:
-        posterior: Posterior of a `bk.regression`.
+        posterior: Fitted of a `bk.regression`.
         variables: Columns to change; all by default. By default a number is raised by 1, and each
             level of a factor is compared with the first. A dict sets other contrasts: {"x": 5} for
             x + 5, {"x": (0, 10)}, or {"g": ("a", "b")} for two levels.
@@ -127,7 +138,7 @@ def comparisons(
 
 
 def slopes(
-    posterior: Posterior,
+    posterior: Fitted,
     variables: str | Sequence[str] | None = None,
     newdata: Any = None,
     by: By = True,
@@ -138,7 +149,7 @@ def slopes(
     """Derivatives of expected responses with respect to a variable, by central differences.
 
     Args:
-        posterior: Posterior of a `bk.regression`.
+        posterior: Fitted of a `bk.regression`.
         variables: Numeric columns; all by default.
         newdata: Rows at which the slopes are taken, as in `predictions`.
         by: Averages, as in `predictions`, over all rows by default.
@@ -154,12 +165,16 @@ def slopes(
         TypeError: The posterior is not of a regression by formula.
     """
     question = _Question.of(posterior, newdata, by, groups, scale, seed)
-    parts, data = [], question.model.source.value.frame
+    parts, reader = [], question.model.source.value
+    data, calls = reader.frame, reader.syntax.calls
+    # Their paths have no derivatives.
+    rough = {column for call in calls if call.name in ("rw", "ar") for column in call.arguments}
     for name in question.contrasts(variables):
-        if is_factor(question.model, name):
+        if is_factor(question.model, name) or name in rough:
             if variables is None:
                 continue
-            raise ValueError(f"{name!r} is a factor and has no slope: use bk.comparisons.")
+            kind = "in rw() or ar()" if name in rough else "a factor"
+            raise ValueError(f"{name!r} is {kind} and has no slope: use bk.comparisons.")
         low, high = data[name].min(), data[name].max()
         step = STEP * float(high - low or 1.0)
         x = question.frame[name]
@@ -171,7 +186,7 @@ def slopes(
 
 
 def datagrid(
-    source: Posterior | Regression, /, *, counterfactual: bool = False, **values: Any
+    source: Fitted | Regression, /, *, counterfactual: bool = False, **values: Any
 ) -> pd.DataFrame:
     """Table with all combinations of values of some columns of a regression.
 
@@ -194,11 +209,13 @@ def datagrid(
     data = data[columns]
     rest = data.drop(columns=[validation.one_of("column", name, columns) for name in values])
     if not counterfactual:
-        trials = model.source.value.syntax.row_values.get("trials")
+        row_values = model.source.value.syntax.row_values
         typical = {
             name: column.mode().iloc[0]
-            if is_factor(model, str(name))
-            else column.median().round() if name == trials else column.mean()
+            if is_factor(model, str(name)) or name == row_values.get("censored")
+            else column.median().round()
+            if name == row_values.get("trials")
+            else column.mean()
             for name, column in rest.items()
         }
         rest = pd.DataFrame(typical, index=[0])
@@ -248,7 +265,9 @@ class _Question:
         frame = model.source.value.table(newdata)
         columns = columns_of_newdata(model, frame, groups)
         if by is None or by is False:
-            codes, labels = None, frame[columns]
+            # Numbers of groups and levels are no numbers in pictures.
+            factors = {name: object for name in columns if is_factor(model, name)}
+            codes, labels = None, frame[columns].astype(factors)
         elif by is True:
             codes, labels = np.zeros(len(frame), int), pd.DataFrame(index=[0])
         else:
@@ -256,6 +275,8 @@ class _Question:
             names = [validation.one_of("by", name, frame.columns) for name in names]
             codes = frame.groupby(names, observed=True).ngroup().to_numpy()
             labels = frame[names].drop_duplicates().sort_values(names)
+            known = set(columns_of_newdata(model, model.source.value.frame)) & set(names)
+            labels = labels.astype({name: object for name in known if is_factor(model, name)})
         count = len(next(iter(posterior.flat.values())))
         # A point estimate still gives a distribution of the effects of new groups.
         indices = (

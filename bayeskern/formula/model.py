@@ -1,89 +1,47 @@
-"""Regression models by formula."""
+"""The regression model by a formula: a NumPyro model that holds its data."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax import Array
-from jax.scipy.linalg import block_diag
 from numpyro import handlers
-from numpyro.distributions import Distribution
 
-from bayeskern.core.tracing import by_one_thread
-from bayeskern.formula.field import Design, Effects, Roots, effects_of
-from bayeskern.formula.gaussian import GaussianRows
-from bayeskern.formula.groups import GroupTerm
-from bayeskern.formula.laplace import Field, LaplaceObservations
+from bayeskern.formula.field import Effects
+from bayeskern.formula.integrated import Rows, marginal
 from bayeskern.formula.predictive import new_rows, responses
-from bayeskern.formula.terms import Common, Term
-from bayeskern.likelihoods import Gaussian, Likelihood
-from bayeskern.linear.design import OpaqueStatic
+from bayeskern.formula.sentences import sentences
+from bayeskern.formula.structure import Structure
 from bayeskern.linear.prediction import thinned_draws
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
 from bayeskern.prediction.response import ResponsePrediction
 from bayeskern.protocols import Marginal
 
 
-class Rows(eqx.Module):
-    """Columns of the rows of a table.
-
-    Attributes:
-        design: Columns of the effects.
-        offset: Offsets of the linear predictor, (n,).
-        weights: Weights of the rows, (n,); None if all are 1.
-        parameters: Columns for each distributional parameter, (n, k).
-    """
-
-    design: Design
-    offset: Array
-    weights: Array | None
-    parameters: tuple[Array, ...]
-
-
-class Regression(eqx.Module):
+class Regression(Structure):
     """Regression model of a formula and data, as `bk.regression` returns it.
 
-    y ~ likelihood(eta), eta = offset + X b + sum_g Z_g b_g. It is itself a NumPyro model,
-    model(y, extra), and holds its data: `bk.infer(model)`. Its sites are the effects by the names
-    of their terms, their scales as `sd(x | group)`, and the parameters of the likelihood.
+    It is itself a NumPyro model, model(y, extra), and holds its data: `bk.infer(model)`. Its sites
+    are the effects by the names of their terms, their scales as `sd(x | group)`, and the parameters
+    of the likelihood.
 
     Attributes:
-        formulas: The formulas, as text.
-        likelihood: The likelihood; a Gaussian one has the parameter `sigma`.
-        sigma: Prior of the sd of Gaussian noise; None for other likelihoods, for a given noise, and
-            for `sigma ~ ...`.
-        common: Common effects.
-        terms: Smooths, processes and monotone effects.
-        groups: Effects that vary between groups; terms with the same groups follow each other.
-        distributional: Effects on other parameters of the likelihood, by parameter.
         rows: The columns of the data.
         y: The observations, (n,).
         extra: Values that the likelihood needs of each row.
-        source: What reads new data, a `FormulaReader`.
         integrate: True to integrate the effects out, False to sample them; None to let the
             inference method decide.
     """
 
-    formulas: tuple[str, ...] = eqx.field(static=True)
-    likelihood: Likelihood
-    sigma: Distribution | None
-    common: Common
-    terms: tuple[Term, ...]
-    groups: tuple[GroupTerm, ...]
-    distributional: dict[str, Common]
     rows: Rows
     y: Array
     extra: dict[str, Array]
-    source: OpaqueStatic = eqx.field(static=True)
     integrate: bool | None = eqx.field(static=True, default=None)
-
-    # -- the NumPyro model -------------------------------------------------------------------------
 
     def __call__(self, y: Array | None = None, extra: dict[str, Array] | None = None):
         likelihood = self.sample_likelihood(self.rows.parameters)
@@ -96,87 +54,6 @@ class Regression(eqx.Module):
             return numpyro.sample("y", observed, obs=y)
         with handlers.scale(scale=self.rows.weights):  # pyright: ignore[reportArgumentType]
             return numpyro.sample("y", observed, obs=y)
-
-    def sample_likelihood(self, columns: tuple[Array, ...]) -> Likelihood:
-        """Sample the parameters of the likelihood inside a NumPyro model.
-
-        Args:
-            columns: Columns of each distributional parameter, (n, k).
-        """
-        values = {}
-        if self.sigma is not None:
-            values["sigma"] = numpyro.sample("sigma", self.sigma)
-        for (name, effects), X in zip(self.distributional.items(), columns, strict=True):
-            values[name] = jnp.exp(X @ effects.sample())
-        if "sigma" in values:
-            values["noise"] = jnp.square(values.pop("sigma"))
-        return self.likelihood.with_hyperparameters(**values).sample("")
-
-    def priors(self) -> tuple[Array, tuple[Array, ...], list[Array]]:
-        """Sample the scales inside a NumPyro model.
-
-        Returns:
-            loc of the dense effects (k,), the roots of the dense terms, and those of one group of
-            each group term.
-        """
-        locs, dense = zip(*(term.prior() for term in (self.common, *self.terms)), strict=True)
-        return jnp.concatenate(locs), dense, [term.effects.prior()[1] for term in self.groups]
-
-    @property
-    def priors_used(self) -> dict[str, Distribution]:
-        """Priors by site; that of the intercept is at the mean of the columns unless given."""
-        priors = {
-            name: p
-            for c in (self.common, *self.distributional.values())
-            for name, p in c.priors_used().items()
-        }
-        for term in (*self.terms, *(group.effects for group in self.groups)):
-            priors |= term.priors
-        if self.sigma is not None:
-            priors["sigma"] = self.sigma
-        own = self.likelihood.hyperparameters().items()
-        return priors | {name: value for name, value in own if isinstance(value, Distribution)}
-
-    # -- groups with the same factor ---------------------------------------------------------------
-
-    @property
-    def factors(self) -> dict[str, list[int]]:
-        """Indices of the group terms of each grouping factor."""
-        factors: dict[str, list[int]] = {}
-        for i, term in enumerate(self.groups):
-            factors.setdefault(term.group, []).append(i)
-        return factors
-
-    def by_factor(self, groups: list[Array]) -> list[Array]:
-        """Join the effects (..., G, q) of the terms of each grouping factor."""
-        members = self.factors.values()
-        return [jnp.concatenate([groups[i] for i in indices], axis=-1) for indices in members]
-
-    def by_term(self, factors: tuple[Array, ...], roots: list[Array] | None) -> list[Array]:
-        """Split arrays (..., G, m) of each grouping factor by term: the inverse of `by_factor`.
-
-        Args:
-            factors: The arrays.
-            roots: Roots of the terms if m counts u, None if it counts effects.
-        """
-        parts = []
-        for (_, indices), joined in zip(self.factors.items(), factors, strict=True):
-            start = 0
-            for i in indices:
-                width = self.groups[i].effects.width if roots is None else roots[i].shape[-1]
-                parts.append(joined[..., start : start + width])
-                start += width
-        return parts
-
-    def roots_by_factor(self, roots: list[Array]) -> list[Array]:
-        joined = []
-        for indices in self.factors.values():
-            parts = [roots[i] for i in indices]
-            if all(part.ndim == 1 for part in parts):
-                joined.append(jnp.concatenate(parts))
-            else:
-                joined.append(block_diag(*(jnp.diag(p) if p.ndim == 1 else p for p in parts)))
-        return joined
 
     # -- protocols ---------------------------------------------------------------------------------
 
@@ -196,11 +73,6 @@ class Regression(eqx.Module):
         """Return the model and the saved arguments; `bk.load(path, model)` calls it."""
         return self, args
 
-    @property
-    def is_gaussian(self) -> bool:
-        """True if the effects can be integrated out exactly."""
-        return isinstance(self.likelihood, Gaussian)
-
     def for_method(self, name: str, samples_latents: bool) -> Self:
         """Copy that integrates the effects out or samples them, as the method requires.
 
@@ -211,17 +83,14 @@ class Regression(eqx.Module):
         integrate = self.is_gaussian or (smooth and not samples_latents)
         if self.integrate is not None or integrate == self.integrate:
             return self
-        return dataclasses.replace(self, integrate=integrate)
+        return replace(self, integrate=integrate)
 
     def marginal(self, y: Array, extra: dict[str, Array] | None = None) -> Marginal | None:
         """The model with its effects integrated out; None if they are sampled."""
         if self.integrate is False:
             return None
-        integrated = Integrated(self)
-        data: Any = (y, self.extra if extra is None else extra)
-        if self.is_gaussian and "sigma" not in self.distributional:
-            data = (GaussianRows.of(self.rows.design, y - self.rows.offset, self._weights()),)
-        return Marginal(integrated, data, eqx.Partial(_recover, integrated, data))
+        structure = Structure(**{f.name: getattr(self, f.name) for f in fields(Structure)})
+        return marginal(structure, self.rows, y, self.extra if extra is None else extra)
 
     def predictive(
         self,
@@ -265,8 +134,18 @@ class Regression(eqx.Module):
         mean = probabilities if probabilities is not None and mean.ndim > 2 else mean.mean(axis=0)
         return ResponsePrediction(y, mean, probabilities, self.classes, ordered)
 
-    def _weights(self) -> Array:
-        return jnp.ones(len(self.y)) if self.rows.weights is None else self.rows.weights
+    def sentences(self, draws: dict[str, np.ndarray]) -> list[str]:
+        """Sentences on the effects, in the units of the data, for draws (S, *site)."""
+        return list(sentences(self, draws))
+
+    @property
+    def title(self) -> str:
+        """Heading of a report: the formulas."""
+        return ", ".join(self.formulas)
+
+    def __repr__(self) -> str:
+        formulas = self.formulas[0] if len(self.formulas) == 1 else self.formulas
+        return f"regression({formulas!r}, {self.likelihood!r})"
 
     @property
     def classes(self) -> tuple | None:
@@ -290,91 +169,3 @@ class Regression(eqx.Module):
         for term in self.groups:
             dims |= {site: [term.group] for site in term.effects.sites_of_groups}
         return dims
-
-
-class Integrated(eqx.Module):
-    """NumPyro model of the scales, with the effects integrated out."""
-
-    model: Regression
-
-    def __call__(self, *data: Any):
-        model = self.model
-        likelihood = model.sample_likelihood(model.rows.parameters)
-        loc, dense, groups = model.priors()
-        roots = dense, tuple(model.roots_by_factor(groups))
-        if model.is_gaussian:
-            rows, noise, shift = self._gaussian(data, likelihood)
-            effects = rows.posterior(loc, roots, noise)
-            numpyro.factor("log_marginal_likelihood", effects.log_density + shift)
-        else:
-            y, extra = data
-            observed = LaplaceObservations(self._field(loc, roots), likelihood, extra)
-            numpyro.sample("y", observed, obs=y)
-
-    def _field(self, loc: Array, roots: Roots) -> Field:
-        rows = self.model.rows
-        return Field(rows.design, roots, rows.offset + rows.design.dense @ loc)
-
-    def _gaussian(self, data: tuple, likelihood: Likelihood) -> tuple[GaussianRows, Array, Array]:
-        """Sums over rows, the noise of a row of weight 1, and a constant of the log density."""
-        noise: Any = likelihood.noise_variance
-        if len(data) == 1:
-            return data[0], noise, jnp.zeros(())
-        w, rows = self.model._weights(), self.model.rows
-        sums = GaussianRows.of(rows.design, data[0] - rows.offset, w / noise)
-        count = jnp.sum(w)
-        sums = dataclasses.replace(sums, count=count)
-        return sums, jnp.ones(()), -0.5 * jnp.sum(w * jnp.log(noise))
-
-    @by_one_thread
-    def at(self, draw: dict) -> tuple[Likelihood, tuple]:
-        """The likelihood, and the result of `Regression.priors`, at one draw of the scales."""
-
-        def scales():
-            return self.model.sample_likelihood(self.model.rows.parameters), self.model.priors()
-
-        return handlers.substitute(handlers.seed(scales, jax.random.key(0)), data=draw)()  # pyright: ignore
-
-    def recover(self, data: tuple, draw: dict, key: Array, mean: bool) -> dict[str, Array]:
-        """Sites of the full model at one draw of the scales."""
-        model = self.model
-        likelihood, (loc, dense, groups) = self.at(draw)
-        roots = dense, tuple(model.roots_by_factor(groups))
-        if model.is_gaussian:
-            rows, noise, _ = self._gaussian(data, likelihood)
-            effects = rows.posterior(loc, roots, noise)
-            precision, u = effects.precision, effects.mean
-        else:
-            y, extra = data
-            observed = LaplaceObservations(self._field(loc, roots), likelihood, extra).observed(y)
-            u = observed.mode().u
-            precision = observed.precision(u)
-        if not mean:
-            u = jax.tree.map(jnp.add, u, precision.deviation(key)[0])
-        b = effects_of(u, roots, model.rows.design.sizes)
-        sites, start, first = {}, 0, 0
-        terms = (model.common, *model.terms)
-        for term, root, size in zip(terms, dense, model.rows.design.sizes, strict=True):
-            effects_b = b.dense[start : start + size] + loc[start : start + size]
-            sites |= term.recovered(effects_b, u.dense[first : first + root.shape[-1]])
-            start, first = start + size, first + root.shape[-1]
-        values = zip(
-            model.groups,
-            model.by_term(b.groups, None),
-            model.by_term(u.groups, groups),
-            strict=True,
-        )
-        for term, effects_b, white in values:
-            sites |= term.recovered(effects_b, white)
-        return sites
-
-
-@eqx.filter_jit
-def _recover(integrated: Integrated, data: tuple, draws: dict, key: Array, mean: bool) -> dict:
-    """Add the effects to S draws of the scales: draws, or means if `mean`."""
-    count = len(next(iter(draws.values()), [0]))
-    keys = jax.random.split(key, count)
-    sites = jax.lax.map(
-        lambda item: integrated.recover(data, item[0], item[1], mean), (draws, keys), batch_size=16
-    )
-    return {**draws, **sites}

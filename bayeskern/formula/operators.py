@@ -10,7 +10,7 @@ from formulaic.errors import FormulaParsingError
 from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
 from formulaic.parser.types import Factor, Operator, OrderedSet, Term, Token
 
-from bayeskern.formula.syntax import GroupCall, term_source
+from bayeskern.formula.calls import GroupCall, term_source
 
 
 class GroupTerm(Term):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,10 +18,8 @@ from bayeskern.core import validation
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.formula.frame import group_labels, required_columns
 from bayeskern.formula.groups import GroupTerm
+from bayeskern.formula.structure import Structure
 from bayeskern.likelihoods import Likelihood
-
-if TYPE_CHECKING:
-    from bayeskern.formula.model import Regression
 
 # Groups of new rows: known groups keep their effects and others are drawn from the population; a
 # new group for each label; or no group effects, as for a group at the mean of the population.
@@ -42,7 +41,7 @@ class NewRows(NamedTuple):
 
 
 def new_rows(
-    model: Regression,
+    model: Structure,
     draws: Mapping[str, np.ndarray],
     frame: pd.DataFrame,
     groups: str,
@@ -71,24 +70,27 @@ def new_rows(
     return NewRows(eta, parameters, model.likelihood.read_extra(values, len(frame)))
 
 
-def columns_of_newdata(model: Regression, frame: pd.DataFrame, groups: str = "known") -> list[str]:
+def columns_of_newdata(model: Structure, frame: pd.DataFrame, groups: str = "known") -> list[str]:
     """Columns of new data that the formulas need.
 
     Raises:
         ValueError: A column is missing, naming the nearest one; or `groups` is unknown.
     """
     validation.one_of("groups", groups, GROUPS)
-    sources = model.source.value.syntax.sources(groups)
+    syntax = model.source.value.syntax
+    row_values = {name: source for name, source in syntax.row_values.items() if name != "weights"}
+    sources = replace(syntax, row_values=row_values).sources(groups)
     sources += [effects.source.value.source for effects in model.distributional.values()]
     return required_columns(sources, frame, model.formulas[0], "newdata")
 
 
 def contributions(
-    model: Regression, draws: Mapping[str, np.ndarray], frame: pd.DataFrame, groups: str, seed: int
+    model: Structure, draws: Mapping[str, np.ndarray], frame: pd.DataFrame, groups: str, seed: int
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Name of each term and its part of the linear predictor, (S, m); arguments of `new_rows`."""
+    rng = np.random.default_rng(seed)
     for term in (model.common, *model.terms):
-        yield term.name, np.asarray(term.effects(draws)) @ term.columns(frame).T
+        yield term.name, term.contribution(draws, frame, rng)
     key = jax.random.key(seed)
     for i, term in enumerate(model.groups if groups != "none" else ()):
         Z = term.effects.columns(frame)
@@ -165,7 +167,7 @@ class Responses(NamedTuple):
 
 
 def responses(
-    model: Regression, draws: Mapping[str, np.ndarray], rows: NewRows, seed: int
+    model: Structure, draws: Mapping[str, np.ndarray], rows: NewRows, seed: int
 ) -> Responses:
     """Observations at new rows."""
     y, mean, probabilities = at_draws(model, draws, rows, _response, seed)
@@ -193,7 +195,7 @@ def variances(likelihood: Likelihood, eta: Array, extra: dict[str, Array], key: 
 
 
 def at_draws(
-    model: Regression,
+    model: Structure,
     draws: Mapping[str, np.ndarray],
     rows: NewRows,
     function: Callable,
@@ -217,7 +219,7 @@ def at_draws(
 
 @eqx.filter_jit
 def _at_draws(
-    model: Regression,
+    model: Structure,
     items: tuple[dict[str, Array], Array, Array],
     columns: tuple[Array, ...],
     extra: dict[str, Array],

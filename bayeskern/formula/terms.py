@@ -47,6 +47,11 @@ class Term(eqx.Module):
     def width(self) -> int:
         """Number of effects k."""
 
+    @property
+    def rank(self) -> int:
+        """Number of standard normal numbers u."""
+        return self.width
+
     @abstractmethod
     def prior(self) -> tuple[Array, Array]:
         """Sample the scales inside a NumPyro model.
@@ -88,6 +93,12 @@ class Term(eqx.Module):
     def effects(self, sites: Mapping[str, Array]) -> Array:
         """Effects b (..., k) from their sites."""
         return sites[self.name]
+
+    def contribution(
+        self, sites: Mapping[str, np.ndarray], frame: pd.DataFrame, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Contribution to the linear predictor of new rows at S draws of the sites: (S, m)."""
+        return np.asarray(self.effects(sites)) @ self.columns(frame).T
 
     @property
     def labels(self) -> dict[str, list[str]]:
@@ -406,7 +417,7 @@ class Monotone(Term):
         """Monotone effect with default priors, and its columns (n, D)."""
         column = frame[arguments[0]]
         declared = getattr(getattr(column, "cat", None), "categories", None)
-        levels = tuple(sorted(column.unique()) if declared is None else declared)
+        levels = tuple(sorted(set(column.tolist())) if declared is None else declared.tolist())
         priors: dict[str, Distribution] = {
             f"simplex({name})": dist.Dirichlet(jnp.ones(len(levels) - 1))
         }
@@ -426,6 +437,10 @@ class Monotone(Term):
     @property
     def width(self) -> int:
         return len(self.levels) - 1
+
+    @property
+    def rank(self) -> int:
+        return 1
 
     def prior(self) -> tuple[Array, Array]:
         site = f"simplex({self.name})"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from bayeskern.formula.answers import Answers
-from bayeskern.formula.marginal import regression_of
+from bayeskern.formula.marginal import Fitted, regression_of
 from bayeskern.formula.predictive import (
     at_draws,
     contributions,
@@ -19,11 +17,8 @@ from bayeskern.formula.predictive import (
 )
 from bayeskern.linear.prediction import thinned_draws
 
-if TYPE_CHECKING:
-    from bayeskern.inference import Posterior
 
-
-def variance_shares(posterior: Posterior) -> Answers:
+def variance_shares(posterior: Fitted) -> Answers:
     """R2, intraclass correlations, and the share of each term in the variance of y.
 
     R2 = var(mu) / (var(mu) + mean var(y | mu)), with mu = E[y | x] over the rows of the data at
@@ -33,7 +28,7 @@ def variance_shares(posterior: Posterior) -> Answers:
     variance in the population that common effects do not explain, averaged over rows.
 
     Args:
-        posterior: Posterior of a `bk.regression`.
+        posterior: Fitted of a `bk.regression`.
 
     Returns:
         A row for each share; only R2 for likelihoods other than the Gaussian.

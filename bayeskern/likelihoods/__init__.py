@@ -1,6 +1,7 @@
 """Likelihoods: distributions of y given a linear predictor or latent function."""
 
 from bayeskern.likelihoods.base import Likelihood, Prepared
+from bayeskern.likelihoods.censored import Censored
 from bayeskern.likelihoods.classes import Bernoulli, Categorical
 from bayeskern.likelihoods.continuous import Gaussian, Heteroscedastic, Laplace, StudentT
 from bayeskern.likelihoods.counts import Binomial, NegativeBinomial, Poisson, ZeroInflated
@@ -13,6 +14,7 @@ __all__ = [
     "Beta",
     "Binomial",
     "Categorical",
+    "Censored",
     "Dirichlet",
     "Exponential",
     "Gamma",

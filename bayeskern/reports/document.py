@@ -21,6 +21,7 @@ from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.forecast.many.collection import Forecasts
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
+from bayeskern.protocols import HasSentences
 from bayeskern.reports.blocks import Block, environment, missing
 from bayeskern.reports.many import render_many
 from bayeskern.reports.sections import comparison
@@ -349,6 +350,8 @@ def _title(subject: Subject | ForecastSubject, count: int) -> str:
     if not subject.has_model:
         return "Report on a posterior"
     model = subject.model
+    if isinstance(model, HasSentences):
+        return model.title
     name = getattr(model, "__name__", None) or type(model).__name__
     module = getattr(model, "__module__", "__main__")
     is_plain = module in ("__main__", "builtins") or module.startswith("bayeskern")

@@ -7,6 +7,7 @@ from functools import partial
 
 from bayeskern.core.formatting import counted
 from bayeskern.diagnostics.priors import exact_marginals
+from bayeskern.protocols import HasSentences
 from bayeskern.reports.blocks import Block, text
 from bayeskern.reports.sections import parameters
 from bayeskern.reports.sections.process import has_function, process
@@ -21,6 +22,9 @@ def answer(subject: Subject) -> Iterator[Block]:
     yield block("question", words=question(subject))
     verdict = subject.posterior.trust.verdict
     yield Block("verdict", "in_brief", verdict=verdict, of_draws=True)
+    if isinstance(subject.model, HasSentences):
+        for sentence in subject.model.sentences(subject.posterior.flat):
+            yield text(sentence)
     yield from estimates(subject)
 
 
