@@ -27,7 +27,7 @@ def variance_shares(posterior: Fitted) -> Answers:
     variance in the population that common effects do not explain, averaged over rows.
 
     Args:
-        posterior: Fitted of a `bk.regression`.
+        posterior: Posterior of a `bk.regression`.
 
     Returns:
         A row for each share; only R2 for likelihoods other than the Gaussian.

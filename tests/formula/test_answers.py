@@ -255,11 +255,14 @@ def test_hypotheses_are_arithmetic_on_rows(answers):
     [
         "b4 - b1", "b1 -", "b1.mean()", "__import__('os').getcwd()", "open('x')", "b1[0]", "'a'",
         "(lambda: 1)()", "exp(b1, out=b2)", "[b1 for b1 in b2]", "b1 if b2 else b3", "b1(b2)",
+        "exp(b1, b2)", "exp(b1)(b2)", "exp", "exp()",
     ],
 )  # fmt: skip
 def test_hypotheses_run_no_other_code(answers, text):
+    before = answers.draws.copy()
     with pytest.raises(ValueError, match="arithmetic on the rows b1 to b3"):
         answers.hypothesis(text)
+    np.testing.assert_array_equal(answers.draws, before)
 
 
 def test_text_of_the_table(answers):
