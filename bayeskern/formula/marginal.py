@@ -206,8 +206,9 @@ def datagrid(
     model = regression_of(source)
     data = model.source.value.frame
     columns = columns_of_newdata(model, data)
-    data = data[columns]
-    rest = data.drop(columns=[validation.one_of("column", name, columns) for name in values])
+    rest: Any = data[columns].drop(
+        columns=[validation.one_of("column", name, columns) for name in values]
+    )
     if not counterfactual:
         row_values = model.source.value.syntax.row_values
         typical = {
@@ -220,8 +221,8 @@ def datagrid(
         }
         rest = pd.DataFrame(typical, index=[0])
     for name, value in values.items():
-        options = np.atleast_1d(value(data[name]) if callable(value) else value)
-        rest = pd.DataFrame({name: options}).merge(rest, how="cross")
+        options: Any = value(data[name]) if callable(value) else value
+        rest = pd.DataFrame({name: np.atleast_1d(options)}).merge(rest, how="cross")
     return rest[columns]
 
 
@@ -243,7 +244,7 @@ class _Question:
 
     model: Regression
     draws: dict[str, np.ndarray]
-    frame: pd.DataFrame
+    frame: Any
     codes: np.ndarray | None
     labels: pd.DataFrame
     groups: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -42,7 +44,7 @@ def variance_shares(posterior: Fitted) -> Answers:
     """
     model = regression_of(posterior)
     frame = model.source.value.frame
-    draws = thinned(posterior, frame)
+    draws: Any = thinned(posterior, frame)
     rows = new_rows(model, draws, frame, "known", 0, {})
     if model.likelihood.classifies and len(model.classes or ()) > 2:
         raise ValueError("the response has more than two classes, which have no variance.")
