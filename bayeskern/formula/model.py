@@ -369,9 +369,16 @@ class Integrated(eqx.Module):
         return sites
 
 
-@eqx.filter_jit
 def _recover(integrated: Integrated, data: tuple, draws: dict, key: Array, mean: bool) -> dict:
     """Add the effects to S draws of the scales: draws, or means if `mean`."""
+    # Results hold this function, and compiled functions do not pickle.
+    return _compiled_recover(integrated, data, draws, key, mean)
+
+
+@eqx.filter_jit
+def _compiled_recover(
+    integrated: Integrated, data: tuple, draws: dict, key: Array, mean: bool
+) -> dict:
     count = len(next(iter(draws.values()), [0]))
     keys = jax.random.split(key, count)
     sites = jax.lax.map(

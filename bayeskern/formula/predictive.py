@@ -61,7 +61,9 @@ def new_rows(
     """
     validation.one_of("groups", groups, GROUPS)
     reader = model.source.value
-    eta = np.zeros((len(next(iter(draws.values()))), len(frame))) + np.asarray(reader.offset(frame))
+    eta = np.zeros((len(next(iter(draws.values()))), len(frame))) + np.asarray(
+        reader.offset(frame, "newdata")
+    )
     for term in (model.common, *model.terms):
         eta += np.asarray(term.effects(draws)) @ term.columns(frame).T
     key = jax.random.key(seed)
@@ -73,7 +75,7 @@ def new_rows(
     parameters = tuple(
         jnp.asarray(effects.columns(frame)) for effects in model.distributional.values()
     )
-    values = {**reader.extra(frame), **extra}
+    values = {**reader.extra(frame, "newdata", skipped=extra), **extra}
     return NewRows(eta, parameters, model.likelihood.read_extra(values, len(frame)))
 
 
