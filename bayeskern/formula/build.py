@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax import Array
-from numpyro.distributions import Distribution
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern import kernels
 from bayeskern.core import validation
@@ -91,7 +91,8 @@ def regression(
         >>> print(posterior.draws["x"].mean().round(1))
         2.0
     """
-    formulas = (formula,) if isinstance(formula, str) or not formula else tuple(formula)
+    several = isinstance(formula, Sequence) and not isinstance(formula, str) and formula
+    formulas = tuple(formula) if several else (formula,)
     frame = read_table(data)
     main, *others = (parse(text, frame.columns) for text in formulas)
     sources = [main.response, *(s for syntax in (main, *others) for s in _sources(syntax))]
@@ -388,6 +389,8 @@ def _with_priors(model: Regression, priors: Mapping[str, Distribution]) -> Regre
     known = model.priors_used
     for name in priors:
         validation.one_of("prior", name, known)
+    if model.sigma is not None:
+        _check_support("sigma", model.sigma, constraints.positive)
     groups = (replace(g, effects=_with_own(g.effects, priors)) for g in model.groups)
     terms = tuple(_with_own(term, priors) for term in model.terms)
     return replace(model, terms=terms, groups=tuple(groups))

@@ -161,7 +161,10 @@ class Columns:
             with np.errstate(all="ignore"):
                 matrix = formula.get_model_matrix(frame, na_action="ignore", output="numpy")
         except (FormulaicError, TypeError) as error:
-            raise ValueError(f"{source!r} cannot be evaluated: {error}") from None
+            raise ValueError(
+                f"{source!r} cannot be evaluated: {error}. Columns must be numbers or text; make "
+                "dates numbers, such as days since the first."
+            ) from None
         spec = matrix.model_spec
         terms = {
             str(t).replace("1", "Intercept") if str(t) == "1" else str(t): s

@@ -87,7 +87,7 @@ class FormulaParser(DefaultFormulaParser):
                 with_intercepts[-4:] = [Token("||", kind=Token.Kind.OPERATOR)]
         pairs = re.search(r"\(\s*(?P<bar>\|\|?)|(\|\|?)\s*\)", formula)
         if pairs is not None:
-            missing = "effects on the left" if pairs["bar"] else "group on the right"
+            missing = "effects on the left" if pairs["bar"] else "a group on the right"
             raise FormulaParsingError(
                 f"There must be {missing} of {(pairs['bar'] or pairs[2])!r} in "
                 f"{formula[pairs.start() :]!r}."

@@ -426,6 +426,11 @@ class Monotone(Term):
         source = arguments[0].strip("`")
         column = frame[source]
         declared = getattr(getattr(column, "cat", None), "categories", None)
+        if declared is None and not pd.api.types.is_numeric_dtype(column):
+            raise ValueError(
+                f"{name} needs levels with an order; {source!r} is text. Make it numbers, or a "
+                "pandas.Categorical with its categories in order."
+            )
         levels = tuple(sorted(column.unique().tolist()) if declared is None else declared.tolist())
         if len(levels) < 2:
             raise ValueError(f"{name} needs two levels or more; {source!r} has {levels[0]!r} only.")
