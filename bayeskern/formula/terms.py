@@ -188,6 +188,7 @@ class Common(Term):
         normals = {
             site: dist.Normal(*(_squeezed(x[start:stop]) for x in (self.loc, self.sd)))
             for site, start, stop in self.slices
+            if site not in self.priors
         }
         return normals | self.priors
 
