@@ -187,7 +187,9 @@ class Columns:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error", DataMismatchWarning)
             try:
-                matrix = self.spec.get_model_matrix(frame)
+                # formulaic adds factors of another kind to the state.
+                spec = self.spec.update(encoder_state=dict(self.spec.encoder_state))
+                matrix = spec.get_model_matrix(frame)
             except DataMismatchWarning as mismatch:
                 levels = str(mismatch).partition(": {")[2].partition("}")[0]
                 raise ValueError(
