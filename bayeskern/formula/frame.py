@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -187,8 +188,8 @@ class Columns:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error", DataMismatchWarning)
             try:
-                # formulaic adds factors of another kind to the state.
-                spec = self.spec.update(encoder_state=dict(self.spec.encoder_state))
+                # formulaic adds levels of columns of another kind to the state.
+                spec = self.spec.update(encoder_state=deepcopy(self.spec.encoder_state))
                 matrix = spec.get_model_matrix(frame)
             except DataMismatchWarning as mismatch:
                 levels = str(mismatch).partition(": {")[2].partition("}")[0]
