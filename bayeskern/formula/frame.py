@@ -130,7 +130,7 @@ def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     if dropped.all():
         raise ValueError(f"{message}, so no complete row is left.")
     left_out = "they are" if dropped.sum() > 1 else "it is"
-    warnings.warn(f"{message}: {left_out} left out.", UserWarning, stacklevel=4)
+    warnings.warn(f"{message}: {left_out} left out.", UserWarning, stacklevel=3)
     return frame[~dropped].reset_index(drop=True)
 
 

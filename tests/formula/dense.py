@@ -131,6 +131,14 @@ def prior_draw(marginal, seed):
     }
 
 
+def posterior_draws(model, scales, count, seed=0):
+    """Draws of all sites, with the scales held at these values."""
+    draws = {name: np.broadcast_to(s, (count, *np.shape(s))) for name, s in scales.items()}
+    recover = model.marginal(model.y).recover
+    sites = recover(jax.tree.map(np.array, draws), jax.random.key(seed), False)
+    return jax.device_get(sites)
+
+
 def log_marginal(marginal, draw):
     """log p(y | scales) of the model with its effects integrated out, and log p(y, scales)."""
     total, trace = log_density(marginal.model, marginal.args, {}, draw)
