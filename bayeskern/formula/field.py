@@ -201,7 +201,7 @@ def _width(factor: Factor) -> int:
 
 def _flat(sums: Array) -> Array:
     """Effects of all groups along one axis: (G q, ...)."""
-    return sums.reshape(-1, *sums.shape[2:])
+    return sums.reshape(sums.shape[0] * sums.shape[1], *sums.shape[2:])
 
 
 def _cross(first: Factor, second: Factor, w: Array) -> Array:
