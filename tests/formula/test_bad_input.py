@@ -108,7 +108,7 @@ ERRORS = {
         "y ~ mo(five)",
         FRAME,
         {},
-        r"two levels or more; 'five' has \\[5\\] only",
+        r"two levels or more; 'five' has \[5\] only",
     ),
     "missing term": ("y ~ rw(x)", FRAME, {}, r"rw\(x\) is not available"),
     "file": ("y ~ x", "table.json", {}, "must be a file with the suffix .csv"),
