@@ -445,7 +445,9 @@ class Monotone(Term):
             )
         levels = tuple(sorted(column.unique().tolist()) if declared is None else declared.tolist())
         if len(levels) < 2:
-            raise ValueError(f"{name} needs two levels or more; {source!r} has {levels[0]!r} only.")
+            raise ValueError(
+                f"{name} needs two levels or more; {source!r} has {list(levels)} only."
+            )
         priors: dict[str, Distribution] = {
             f"simplex({name})": dist.Dirichlet(jnp.ones(len(levels) - 1))
         }

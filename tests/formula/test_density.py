@@ -13,7 +13,9 @@ from bayeskern import kernels
 from bayeskern.formula import regression
 from bayeskern.formula.field import effects_of
 from bayeskern.formula.terms import Process, Smooth
+from bayeskern.formula.walk import Walk
 from tests.formula.dense import dense_of, log_marginal, prior_draw, root_of, table
+from tests.marks import few
 
 FRAME = table()
 # Formula and priors, one for each part of the algebra.
@@ -31,6 +33,8 @@ STRUCTURES = {
     "smooth": ("y ~ s(z, k=6) + (1 | g)", {}),
     "process": ("y ~ gp(z) + x", {}),
     "monotone": ("y ~ mo(o) + (1 | g)", {}),
+    "walk": ("y ~ x + rw(o) + (1 | g)", {}),
+    "autoregression": ("y ~ ar(o) + (1 | g)", {}),
     "by group": ("y ~ x + s(z, k=4, by=g) + (1 | g) + mo(o, by=h)", {}),
     "offset and weights": ("y | weights(w) ~ x + offset(log(e)) + (x | g)", {}),
     "distributional": (("y ~ x + (1 | g)", "sigma ~ x"), {}),
@@ -45,6 +49,15 @@ STRUCTURES = {
         },
     ),
 }
+# Those that every run takes.
+KEPT = (
+    "no columns",
+    "one factor twice",
+    "by group",
+    "offset and weights",
+    "distributional with weights",
+    "other priors",
+)
 
 
 def built(name):
@@ -53,7 +66,7 @@ def built(name):
     return model, model.marginal(model.y)
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
+@pytest.mark.parametrize("name", few(STRUCTURES, *KEPT))
 def test_integrated_density_is_that_of_a_dense_gaussian(name):
     model, marginal = built(name)
     draw = prior_draw(marginal, 3)
@@ -74,7 +87,7 @@ def test_integrated_density_is_that_of_a_dense_gaussian(name):
     assert_allclose(joint - conditional, total, rtol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["crossed slopes", "by group", "sparse"])
+@pytest.mark.parametrize("name", few(["crossed slopes", "by group", "sparse"], "sparse"))
 def test_draws_of_effects_have_the_covariance_of_a_dense_gaussian(name):
     if name == "sparse":
         model = regression("y ~ x + (1 | a) + (1 | b) + (1 | c)", crossed())
@@ -108,6 +121,42 @@ def crossed(n=90, seed=1):
     rng = np.random.default_rng(seed)
     codes = {name: rng.integers(0, size, n) for name, size in (("a", 40), ("b", 30), ("c", 3))}
     return {"x": rng.normal(size=n), "y": rng.normal(size=n)} | codes
+
+
+TIMES = np.array([0.0, 1.0, 2.0, 4.0, 5.0])
+
+
+@pytest.mark.parametrize("kind", ["rw", "ar"])
+def test_walks_have_their_covariance_and_go_on_given_their_neighbours(kind):
+    name, sites = f"{kind}(t)", {f"sd({kind}(t))": 1.5, f"rho({kind}(t))": 0.7}
+    term, X = Walk.fit(name, kind, ["t"], pd.DataFrame({"t": TIMES}), 1.0)
+    root = root_of(term, sites)
+
+    def covariance(s, t):
+        lag = np.abs(s[:, None] - t)
+        return 2.25 * np.minimum(s[:, None], t) if kind == "rw" else 2.25 * 0.7**lag
+
+    K, center = covariance(TIMES, TIMES), np.eye(5) - (kind == "rw") / 5.0
+    assert_allclose(X @ root @ root.T @ X.T, center @ K @ center, atol=1e-12)
+    # New values given the values at known times: the conditional distribution of a process, which
+    # for a random walk is that of its increments.
+    new, b, count = (
+        np.array([-1.5, 2.5, 3.0, 7.0, 8.0]),
+        np.array([0.3, 1.0, -0.5, 2.0, 1.0]),
+        40_000,
+    )
+    draws = {site: np.full(count, value) for site, value in sites.items()}
+    draws |= {name: np.tile(b, (count, 1))}
+    frame = pd.DataFrame({"t": new[::-1]})
+    values = term.contribution(draws, frame, np.random.default_rng(0))[:, ::-1]
+    # A start far in the past with a wide prior, for the level of the random walk.
+    start = 1e6 if kind == "rw" else 0.0
+    K, C = covariance(TIMES + start, TIMES + start), covariance(new + start, TIMES + start)
+    gain = np.linalg.solve(K, C.T).T
+    cov = covariance(new + start, new + start) - gain @ C.T
+    error = np.sqrt(np.diag(cov) / count)
+    assert np.all(np.abs(values.mean(axis=0) - gain @ b) < 4.0 * error + 1e-5)
+    assert_allclose(np.cov(values.T), cov, atol=0.05 * np.diag(cov).max())
 
 
 def test_smooth_is_an_integrated_brownian_motion():

@@ -14,7 +14,7 @@ from scipy.stats import binom, norm, poisson
 
 from bayeskern.formula import regression
 from tests.formula.dense import log_marginal, prior_draw, table
-from tests.marks import slow
+from tests.marks import few, slow
 
 FRAME = table(n=40)
 RNG = np.random.default_rng(2)
@@ -61,7 +61,7 @@ def leading_error(eta, trials):
     return fourth / (8.0 * second**2) - 5.0 * third**2 / (24.0 * second**3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", few(FAMILIES, "binomial"))
 def test_marginal_likelihood_of_independent_groups(family):
     model, exact, error = one_factor(family)
     value, _ = log_marginal(model.marginal(model.y), {"sd(Intercept | g)": SD})
@@ -69,7 +69,7 @@ def test_marginal_likelihood_of_independent_groups(family):
     assert_allclose(exact - value, error, rtol=0.3)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", few(FAMILIES, "binomial"))
 def test_importance_weights_correct_the_marginal_likelihood(family):
     model, exact, _ = one_factor(family)
     marginal = model.marginal(model.y)
