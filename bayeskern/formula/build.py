@@ -363,7 +363,7 @@ CENSORING = {
 
 
 def _censoring(column: str, frame: pd.DataFrame) -> np.ndarray:
-    """What each value of the response says: observed, at least or at most."""
+    """Codes of `Censored` for each value of the response."""
     codes = frame[column].map(lambda value: CENSORING.get(value, np.nan)).to_numpy(float)
     if np.isnan(codes).any():
         row = int(np.argmax(np.isnan(codes)))
