@@ -54,7 +54,13 @@ from bayeskern.forecast import (
     search_kernel,
     summary,
 )
-from bayeskern.formula import regression
+from bayeskern.formula import (
+    comparisons,
+    datagrid,
+    predictions,
+    regression,
+    slopes,
+)
 from bayeskern.gp import (
     GaussianProcess,
     GPRegression,
@@ -190,7 +196,9 @@ __all__ = [
     "check_psd",
     "compare",
     "compare_scenarios",
+    "comparisons",
     "course",
+    "datagrid",
     "datasets",
     "distributed",
     "fill_gaps",
@@ -204,6 +212,7 @@ __all__ = [
     "likelihoods",
     "load",
     "loo",
+    "predictions",
     "prior_predictive",
     "priors",
     "read_series",
@@ -214,6 +223,7 @@ __all__ = [
     "ridge",
     "sample",
     "search_kernel",
+    "slopes",
     "summary",
 ]
 

@@ -192,15 +192,12 @@ class Answers:
         options = {"column_format": "l" * count + "r" * (len(head) - count)} | options
         return pd.DataFrame(rows, columns=head).to_latex(index=False, escape=True, **options)
 
-    def plot(self, levels: tuple[float, float] = (0.5, 0.9)) -> Figure:
-        """Plot the quantities with their intervals.
+    def plot(self) -> Figure:
+        """Plot the quantities with their intervals of 50 and 90 %.
 
         Predictions along a number are a curve with bands; other quantities have a line each.
-
-        Args:
-            levels: Probabilities of the thick and of the thin interval.
         """
-        return answer_plots.plot_answers(self.labels, self.draws, self.title, self.null, levels)
+        return answer_plots.plot_answers(self.labels, self.draws, self.title, self.null)
 
 
 def _label(value: Any) -> str:

@@ -83,11 +83,23 @@ def required_columns(
     """
     from formulaic import Formula
     from formulaic.transforms import TRANSFORMS
+    from formulaic.utils.variables import get_required_variables
 
     used: dict[str, None] = {}
     for source in sources:
-        variables = Formula(f"0 + {source}", _ordering="none").required_variables  # pyright: ignore
-        used |= dict.fromkeys(sorted(str(v) for v in variables if str(v) not in TRANSFORMS))
+        terms: Any = Formula(f"0 + {source}", _ordering="none")
+        factors = [factor for term in terms for factor in term.factors]
+        # `Formula.required_variables` leaves out the arguments of stateful transforms.
+        names = {
+            str(variable.root)
+            for factor in factors
+            for variable in (
+                get_required_variables(factor.expr)
+                if factor.eval_method.value == "python"
+                else factor.required_variables
+            )
+        }
+        used |= dict.fromkeys(sorted(names - TRANSFORMS.keys()))
     for column in used:
         if column not in frame.columns:
             hint = suggestion(column, frame.columns)

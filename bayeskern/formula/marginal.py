@@ -265,9 +265,7 @@ class _Question:
         frame = model.source.value.table(newdata)
         columns = columns_of_newdata(model, frame, groups)
         if by is None or by is False:
-            # Numbers of groups and levels are no numbers in pictures.
-            factors = {name: object for name in columns if is_factor(model, name)}
-            codes, labels = None, frame[columns].astype(factors)
+            codes, labels = None, frame[columns]
         elif by is True:
             codes, labels = np.zeros(len(frame), int), pd.DataFrame(index=[0])
         else:
@@ -275,22 +273,23 @@ class _Question:
             names = [validation.one_of("by", name, frame.columns) for name in names]
             codes = frame.groupby(names, observed=True).ngroup().to_numpy()
             labels = frame[names].drop_duplicates().sort_values(names)
-            known = set(columns_of_newdata(model, model.source.value.frame)) & set(names)
-            labels = labels.astype({name: object for name in known if is_factor(model, name)})
-        count = len(next(iter(posterior.flat.values())))
-        # A point estimate still gives a distribution of the effects of new groups.
-        indices = (
-            np.zeros(DRAWS_AT_A_POINT, int) if count == 1 else thinned_draws(count, len(frame))
-        )
-        draws = {site: values[indices] for site, values in posterior.flat.items()}
-        labels, seed = labels.reset_index(drop=True), validation.seed(seed)
-        return cls(model, draws, frame, codes, labels, groups, scale, seed)
+        draws = thinned(posterior, frame)
+        if groups == "new" and len(next(iter(draws.values()))) == 1:
+            # A point estimate still gives a distribution of the effects of new groups.
+            draws = {site: np.repeat(x, DRAWS_AT_A_POINT, axis=0) for site, x in draws.items()}
+        # The numbers of groups and levels are text in tables and pictures.
+        known = [name for name in labels if name in model.source.value.frame]
+        labels = labels.astype({name: object for name in known if is_factor(model, name)})
+        labels = labels.reset_index(drop=True)
+        return cls(model, draws, frame, codes, labels, groups, scale, validation.seed(seed))
 
     def expected(self, changed: Mapping[str, Any] | None = None) -> np.ndarray:
         """Average expectations with changed columns: (S, r), or (S, r, K) for K > 2 classes."""
         values = self._at_rows(self.frame.assign(**(changed or {})))
         if self.codes is None:
             return values
+        if not self.codes.any():
+            return values.mean(axis=1, keepdims=True)
         order, counts = np.argsort(self.codes, kind="stable"), np.bincount(self.codes)
         sums = np.add.reduceat(values[:, order], np.cumsum([0, *counts[:-1]]), axis=1)
         return sums / counts.reshape(-1, *[1] * (values.ndim - 2))
@@ -350,6 +349,12 @@ def regression_of(source: Any) -> Regression:
         what = f"{'a posterior of ' if model is not source else ''}{type(model).__name__}"
         raise TypeError(f"a posterior of bk.regression(formula, data) is needed; got {what}.")
     return model
+
+
+def thinned(posterior: Fitted, frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Draws of all sites, as many as fit into memory with numbers at each row of a frame."""
+    indices = thinned_draws(len(next(iter(posterior.flat.values()))), len(frame))
+    return {site: values[indices] for site, values in posterior.flat.items()}
 
 
 # -- values of variables ---------------------------------------------------------------------------

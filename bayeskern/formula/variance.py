@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayeskern.formula.answers import Answers
-from bayeskern.formula.marginal import Fitted, regression_of
+from bayeskern.formula.marginal import Fitted, regression_of, thinned
 from bayeskern.formula.predictive import (
     at_draws,
     contributions,
@@ -15,7 +15,6 @@ from bayeskern.formula.predictive import (
     new_rows,
     variances,
 )
-from bayeskern.linear.prediction import thinned_draws
 
 
 def variance_shares(posterior: Fitted) -> Answers:
@@ -42,9 +41,8 @@ def variance_shares(posterior: Fitted) -> Answers:
         Johnson (2014), "Extension of Nakagawa and Schielzeth's R2GLMM to random slopes models".
     """
     model = regression_of(posterior)
-    frame, flat = model.source.value.frame, posterior.flat
-    indices = thinned_draws(len(next(iter(flat.values()))), len(frame))
-    draws = {site: values[indices] for site, values in flat.items()}
+    frame = model.source.value.frame
+    draws = thinned(posterior, frame)
     rows = new_rows(model, draws, frame, "known", 0, {})
     if model.likelihood.classifies and len(model.classes or ()) > 2:
         raise ValueError("the response has more than two classes, which have no variance.")
