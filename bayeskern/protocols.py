@@ -145,15 +145,16 @@ class HasStartingValues(Protocol):
 class ChoosesForm(Protocol):
     """A model with several equivalent forms, suited to different inference methods."""
 
-    def for_method(self, name: str, samples_latents: bool) -> Callable:
+    def for_method(self, name: str, samples_latents: bool, uses_priors: bool) -> Callable:
         """Return the form for an inference method: a model of the same data.
 
         Inference methods that use `marginal` call it before `marginal`.
 
         Args:
-            name: Name of the method.
+            name: Name of the method, for messages.
             samples_latents: True if the method copes with many latents, so that none needs to be
                 integrated out.
+            uses_priors: False if the method drops the prior densities of the latents.
         """
         ...
 

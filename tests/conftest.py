@@ -71,6 +71,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_sessionfinish():
+    """Exempt everything from the searches for cycles as pytest and the process end."""
+    gc.freeze()
+
+
 # An executable takes up 7 to 30 memory maps, of which Linux allows a process 65530 by default.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), 25_000
 

@@ -45,6 +45,17 @@ class LaplaceMode(NamedTuple):
     value: float
 
 
+@dataclass
+class SearchStart:
+    """Cache of the last mode, the start of the next search.
+
+    Attributes:
+        a: K^-1 g, (n,).
+    """
+
+    a: np.ndarray
+
+
 # Largest number of steps of the search for the mode, and of halvings of a step.
 MAX_NEWTON_STEPS, MAX_STEP_HALVINGS = 50, 30
 # Expected gain, in nats, below which the search ends.
@@ -89,8 +100,7 @@ class LaplaceLogMarginal(DenseLogMarginal):
         self.names = (*likelihood.names, *prior.names)
         self.middle = np.append(likelihood.middle, prior.middle)
         self.prior_sd = np.append(np.ones(len(likelihood.middle)), prior.prior_sd)
-        # Start of the next search for a mode, as a = K^-1 g.
-        self._start = np.zeros(len(y))
+        self._start = SearchStart(np.zeros(len(y)))
 
     def given(self, x: np.ndarray, y: np.ndarray) -> Self:
         return type(self)(self.prior, self.likelihood, x, y, self.shift, self.size, self.effects)
@@ -136,9 +146,9 @@ class LaplaceLogMarginal(DenseLogMarginal):
         """Find the mode; None if the search fails."""
         # A step that overflows has the log density -inf and is halved, without a warning.
         with np.errstate(all="ignore"):
-            if self.likelihood.log_concave and np.any(self._start):
+            if self.likelihood.log_concave and np.any(self._start.a):
                 # The only mode is usually close to the previous mode.
-                mode = self._search(theta, K, self._start)
+                mode = self._search(theta, K, self._start.a)
                 if mode is not None:
                     return mode
             # With several modes the result must not depend on the previous search.
@@ -190,7 +200,7 @@ class LaplaceLogMarginal(DenseLogMarginal):
             a, g, value = a + da, g + dg, new_value
         if not (np.isfinite(value) and expected_gain < ACCEPTED_GAIN):
             return None
-        self._start = a
+        self._start.a = a
         half = lapack.solve_lower(L, np.diag(root))
         return LaplaceMode(g, slope, information, half, value - np.log(np.diag(L)).sum())
 

@@ -105,7 +105,17 @@ def _pattern(f: PredictedSeries) -> str:
             "Many values are 0, so the forecast describes how often each size of value occurs, "
             "without a trend of its own."
         )
-    parts = [_trend(f), *_seasons(f)]
+    calendar = f.series.calendar
+    steps = {name: max(2, round(period / calendar.step)) for name, period in f.seasons.items()}
+    steps = {name: count for name, count in steps.items() if count <= 10_000}
+    ends, ahead = np.append(f.series.times[-1:], f.times[-1:]), max(steps.values(), default=0)
+    # All times at once: most of the time is taken by averages over the observed times.
+    components = f.decompose(np.append(ends, calendar.future(ahead)) if ahead else ends, 0.8)
+    trend = _rows(components[LEVEL], slice(2))
+    if CYCLES in f.components:
+        trend = trend_with_cycles(f, ends, 0.8)
+    swings = {name: _rows(components[name], slice(2, 2 + count)) for name, count in steps.items()}
+    parts = [_trend(f, trend), *_seasons(f, swings)]
     if not f.seasons:
         parts.append("there is no season")
     effects = f.choices.effects
@@ -118,12 +128,14 @@ def _pattern(f: PredictedSeries) -> str:
     return "; ".join(parts) + "."
 
 
-def _trend(f: PredictedSeries) -> str:
-    """Direction of the trend over the forecast."""
-    times = np.append(f.series.times[-1:], f.times[-1:])
-    has_cycles = CYCLES in f.components
-    trend = trend_with_cycles(f, times, 0.8) if has_cycles else f.component(LEVEL, times, 0.8)
-    subject = "The trend with its cycles" if has_cycles else "The trend"
+def _rows(component: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
+    """Some rows of the median and the intervals of a component."""
+    return {name: values[rows] for name, values in component.items()}
+
+
+def _trend(f: PredictedSeries, trend: dict[str, np.ndarray]) -> str:
+    """Direction of the trend from the last value, its first row, to the end of the forecast."""
+    subject = "The trend with its cycles" if CYCLES in f.components else "The trend"
     now, end = trend["median"]
     change, spread = end - now, (trend["upper"][1] - trend["lower"][1]) / WIDTH_80
     until = moments(f, f.times[-1:])[0]
@@ -138,15 +150,12 @@ def _trend(f: PredictedSeries) -> str:
     return f"{subject} {verb} by about {_two_digits(change)} until {until}"
 
 
-def _seasons(f: PredictedSeries) -> Iterator[str]:
+def _seasons(f: PredictedSeries, swings: dict[str, dict[str, np.ndarray]]) -> Iterator[str]:
     """Clause on the swing of each season over its next period."""
     calendar = f.series.calendar
-    for name, period in f.seasons.items():
-        steps = max(2, round(period / calendar.step))
-        if steps > 10_000:
-            continue
-        times = calendar.future(steps)
-        season = f.component(name, times, 0.8)
+    for name, season in swings.items():
+        period = f.seasons[name]
+        times = calendar.future(len(season["median"]))
         median, width = season["median"], np.mean(season["upper"] - season["lower"])
         low, high = int(np.argmin(median)), int(np.argmax(median))
         cycle = _cycle(f, period)

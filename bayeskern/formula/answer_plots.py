@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ def plot_answers(labels: pd.DataFrame, draws: np.ndarray, title: str, null: floa
     changing = [name for name in labels if counts[name] > 1]
     numeric = [n for n in changing if labels[n].dtype.kind in "if" and counts[n] > MIN_CURVE_VALUES]
     others = [name for name in changing if name not in numeric]
-    curves = labels.groupby(others, sort=False) if others else [((), labels)]
+    curves: Any = labels.groupby(others, sort=False) if others else [((), labels)]
     is_curve = len(numeric) == 1 and not labels[changing].duplicated().any()
     if is_curve and len(curves) <= len(COLORS):
         fig = figure((7.0, 4.2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 # Rows of a table that is printed; more are left out in the middle.
 MAX_PRINTED_ROWS = 30
+HYPOTHESES = "Hypotheses"
 # Syntax of a hypothesis, and its functions.
 # fmt: off
 ARITHMETIC = (
@@ -52,12 +53,11 @@ class Answers:
         >>> doses = Answers(pd.DataFrame({"dose": ["low", "high"]}), draws, "Effects", null=0.0)
         >>> doses
         Effects, 90 % intervals
-            dose  estimate    sd  lower  upper  p_direction
-        b1   low     1.007  0.50   0.18   1.83        0.975
-        b2  high      3.01  0.50   2.19   3.83       >0.999
-        >>> doses.hypothesis("b2 - b1 > 1").labels
-                hypothesis  probability
-        b1     b2 - b1 > 1      0.92225
+            dose  estimate     sd  lower  upper  p_direction
+        b1   low     0.999  0.505  0.167  1.837        0.975
+        b2  high     3.001  0.498  2.198  3.817       >0.999
+        >>> doses.hypothesis("b2 - b1 > 0").table["probability"].round(3).tolist()
+        [0.998]
     """
 
     labels: pd.DataFrame
@@ -99,7 +99,7 @@ class Answers:
     @property
     def title(self) -> str:
         """The quantities with their scale."""
-        return f"{self.what}, {self.scale} scale" if self.scale else self.what
+        return f"{self.what}, {self.scale.replace('_', ' ')} scale" if self.scale else self.what
 
     @property
     def _names(self) -> list[str]:
@@ -124,7 +124,7 @@ class Answers:
         """
         draws, probabilities = zip(*map(self._evaluated, expressions), strict=True)
         labels = pd.DataFrame({"hypothesis": expressions, "probability": probabilities})
-        return Answers(labels, np.column_stack(draws), "Hypotheses", self.scale)
+        return Answers(labels, np.column_stack(draws), HYPOTHESES, self.scale)
 
     def _evaluated(self, text: str) -> tuple[np.ndarray, float]:
         """Draws of an expression, (S,), and its probability."""
@@ -153,21 +153,24 @@ class Answers:
         table, start = self.to_frame(level), len(self.labels.columns)
         rows = [[str(column) for column in table.columns]]
         for values in table.itertuples(index=False, name=None):
-            shown = [
-                _probability(value, len(self.draws)) if name == "probability" else _label(value)
-                for name, value in zip(table.columns, values[:start], strict=False)
-            ]
+            shown = [_label(value) for value in values[:start]]
+            if self.what == HYPOTHESES:
+                shown[-1] = _probability(values[start - 1], len(self.draws))
             shown += alike(values[start : start + 4], values[start + 1], digits=3)
             rows.append([*shown, *(_probability(p, len(self.draws)) for p in values[start + 4 :])])
         return rows
 
     def __repr__(self) -> str:
-        names, cells = ["", *self._names], self._cells(LEVEL)
-        lines = aligned([[name, *row] for name, row in zip(names, cells, strict=True)])
-        if len(lines) > MAX_PRINTED_ROWS + 1:
-            half = MAX_PRINTED_ROWS // 2
-            left_out = len(lines) - 1 - 2 * half
-            lines = [*lines[: half + 1], f"... {left_out:,} rows ...", *lines[-half:]]
+        count, half = len(self.labels), MAX_PRINTED_ROWS // 2
+        shown = np.arange(count)
+        if count > MAX_PRINTED_ROWS:
+            shown = np.delete(shown, np.s_[half:-half])
+        part = replace(self, labels=self.labels.iloc[shown], draws=self.draws[:, shown])
+        names = ["", *(f"b{i + 1}" for i in shown)]
+        cells = zip(names, part._cells(LEVEL), strict=True)
+        lines = aligned([[name, *row] for name, row in cells])
+        if len(shown) < count:
+            lines.insert(half + 1, f"... {count - len(shown):,} rows ...")
         return "\n".join([f"{self.title}, {100 * LEVEL:g} % intervals", *lines])
 
     def to_markdown(self, level: float = LEVEL) -> str:
@@ -223,6 +226,11 @@ def _parsed(source: str, text: str, names: list[str]) -> ast.expr:
                 f"hypothesis {text!r} has the unknown name {node.id!r}."
                 f"{suggestion(node.id, known)} Functions are {', '.join(FUNCTIONS)}; {accepted}"
             )
-        if not isinstance(node, ARITHMETIC) or isinstance(getattr(node, "value", 0), str):
+        # Further arguments of a function would be written to.
+        is_bad_call = isinstance(node, ast.Call) and (
+            not isinstance(node.func, ast.Name) or len(node.args) != 1 or node.keywords
+        )
+        is_text = isinstance(node, ast.Constant) and not isinstance(node.value, int | float)
+        if not isinstance(node, ARITHMETIC) or is_bad_call or is_text:
             raise ValueError(f"hypothesis {text!r} has {ast.unparse(node)!r}: {accepted}")
     return tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -112,7 +112,7 @@ def conditional(posterior: Fitted, variables: str | list[str] | None = None) -> 
     fig, axes = panels(len(names), 3, (4.2, 3.2))
     for ax, name in zip(axes, names, strict=True):
         data, has_levels = model.source.value.frame[name], is_factor(model, name)
-        x = levels_of(data) if has_levels else np.linspace(data.min(), data.max(), GRID_POINTS)
+        x: Any = levels_of(data) if has_levels else np.linspace(data.min(), data.max(), GRID_POINTS)
         grid, at = datagrid(model, **{name: x}), np.arange(len(x)) if has_levels else np.asarray(x)
         draws = predictions(posterior, grid, groups="none", scale=scale).draws
         draws = draws.reshape(len(draws), len(x), -1)
@@ -151,6 +151,6 @@ def _partial_residuals(
         ax.scatter(x[rows] + beside, y[rows], **style, label="partial residuals", zorder=1)
         return
     bins = x if has_levels or len(np.unique(x)) <= BINS else pd.qcut(x, BINS, duplicates="drop")
-    means = pd.DataFrame({"x": x, "y": y}).groupby(bins, observed=True).mean()
+    means: Any = pd.DataFrame({"x": x, "y": y}).groupby(bins, observed=True).mean()
     style = {"s": 26.0, "facecolors": "none", "edgecolors": "#666666", "zorder": 3}
     ax.scatter(means["x"], means["y"], **style, label="mean partial residuals")

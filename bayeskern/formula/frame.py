@@ -86,20 +86,13 @@ def required_columns(
     from formulaic.utils.variables import get_required_variables
 
     used: dict[str, None] = {}
-    for source in sources:
-        terms: Any = Formula(f"0 + {source}", _ordering="none")
-        factors = [factor for term in terms for factor in term.factors]
-        # `Formula.required_variables` leaves out the arguments of stateful transforms.
-        names = {
-            str(variable.root)
-            for factor in factors
-            for variable in (
-                get_required_variables(factor.expr)
-                if factor.eval_method.value == "python"
-                else factor.required_variables
-            )
-        }
-        used |= dict.fromkeys(sorted(names - TRANSFORMS.keys()))
+    terms = [term for s in sources for term in Formula(f"0 + {s}", _ordering="none")]  # pyright: ignore
+    for factor in (factor for term in terms for factor in term.factors):
+        names = factor.required_variables
+        if factor.eval_method.value == "python":
+            # `required_variables` leaves out the arguments of stateful transforms.
+            names = get_required_variables(factor.expr)
+        used |= dict.fromkeys(sorted({str(name.root) for name in names} - TRANSFORMS.keys()))
     for column in used:
         if column not in frame.columns:
             hint = suggestion(column, frame.columns)

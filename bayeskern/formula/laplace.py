@@ -6,8 +6,8 @@ H = I + T'Z'WZT,
     log q(y) = log p(y | u^) - 1/2 |u^|^2 - 1/2 log |H|,    q(u | y) = N(u^, H^-1)
 
 (Rue, Martino and Chopin 2009). Newton's steps are not differentiated. Two further steps from the
-mode are: each doubles the order to which the derivatives of the mode are right, so that first and
-second derivatives of log q(y) are exact.
+mode are, with a constant factor of H: each raises by one the order to which the derivatives of the
+mode are right, so that first and second derivatives of log q(y) are exact.
 """
 
 from __future__ import annotations
@@ -106,13 +106,10 @@ class LaplaceField(eqx.Module):
         """log p(y | u) - 1/2 |u|^2."""
         return self.log_likelihood.log_density(self.field.eta(u)[None]) - 0.5 * square(u)
 
-    def newton(self, u: Effects) -> tuple[Effects, Effects, Precision]:
-        """Gradient, Newton's step H^-1 g, and the factored H at u."""
-        eta = self.field.eta(u)[None]
-        pulled = self.field.pull(self.log_likelihood.gradient(eta)[0])
-        gradient = moved(pulled, -1.0, u)
-        precision = self.precision(u)
-        return gradient, precision.solve(gradient), precision
+    def gradient(self, u: Effects) -> Effects:
+        """Gradient of `value`."""
+        rows = self.log_likelihood.gradient(self.field.eta(u)[None])[0]
+        return moved(self.field.pull(rows), -1.0, u)
 
     def precision(self, u: Effects) -> Precision:
         """Factored H at u."""
@@ -125,7 +122,8 @@ class LaplaceField(eqx.Module):
             return (mode.decrement > MAX_DECREMENT**2) & (mode.steps < MAX_STEPS)
 
         def step(mode: Mode) -> Mode:
-            gradient, direction, _ = self.newton(mode.u)
+            gradient = self.gradient(mode.u)
+            direction = self.precision(mode.u).solve(gradient)
             decrement = dot(gradient, direction)
             slack = 1e-14 * (1.0 + jnp.abs(mode.value))
 
@@ -157,9 +155,9 @@ class LaplaceField(eqx.Module):
         usable = (mode.decrement < MAX_DECREMENT) & jnp.isfinite(mode.value)
         # Without a mode, take the constant copies: NaN derivatives then do not reach the arguments.
         safe = jax.tree.map(lambda traced, fixed: jnp.where(usable, traced, fixed), self, fixed)
-        u = jax.lax.stop_gradient(mode.u)
+        u, precision = mode.u, fixed.precision(mode.u)
         for _ in range(2):
-            u = moved(u, 1.0, safe.newton(u)[1])
+            u = moved(u, 1.0, precision.solve(safe.gradient(u)))
         return jnp.where(usable, safe.value(u) - 0.5 * safe.precision(u).logdet(), -jnp.inf)
 
 

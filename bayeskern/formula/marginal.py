@@ -60,7 +60,7 @@ def predictions(
     """Expected responses E[y | x] of a regression.
 
     Args:
-        posterior: Fitted of a `bk.regression`.
+        posterior: Posterior of a `bk.regression`.
         newdata: Rows to predict: a table, `bk.datagrid(...)`, "mean" for one row at the means, or
             "observed", the default, for the data of the fit.
         by: Columns of newdata whose values get one average each over their rows; True for the
@@ -107,7 +107,7 @@ def comparisons(
     """Expected responses compared between two values of a variable, all else as it is.
 
     Args:
-        posterior: Fitted of a `bk.regression`.
+        posterior: Posterior of a `bk.regression`.
         variables: Columns to change; all by default. By default a number is raised by 1, and each
             level of a factor is compared with the first. A dict sets other contrasts: {"x": 5} for
             x + 5, {"x": (0, 10)}, or {"g": ("a", "b")} for two levels.
@@ -149,7 +149,7 @@ def slopes(
     """Derivatives of expected responses with respect to a variable, by central differences.
 
     Args:
-        posterior: Fitted of a `bk.regression`.
+        posterior: Posterior of a `bk.regression`.
         variables: Numeric columns; all by default.
         newdata: Rows at which the slopes are taken, as in `predictions`.
         by: Averages, as in `predictions`, over all rows by default.
@@ -206,8 +206,9 @@ def datagrid(
     model = regression_of(source)
     data = model.source.value.frame
     columns = columns_of_newdata(model, data)
-    data = data[columns]
-    rest = data.drop(columns=[validation.one_of("column", name, columns) for name in values])
+    rest: Any = data[columns].drop(
+        columns=[validation.one_of("column", name, columns) for name in values]
+    )
     if not counterfactual:
         row_values = model.source.value.syntax.row_values
         typical = {
@@ -220,8 +221,8 @@ def datagrid(
         }
         rest = pd.DataFrame(typical, index=[0])
     for name, value in values.items():
-        options = np.atleast_1d(value(data[name]) if callable(value) else value)
-        rest = pd.DataFrame({name: options}).merge(rest, how="cross")
+        options: Any = value(data[name]) if callable(value) else value
+        rest = pd.DataFrame({name: np.atleast_1d(options)}).merge(rest, how="cross")
     return rest[columns]
 
 
@@ -243,12 +244,17 @@ class _Question:
 
     model: Regression
     draws: dict[str, np.ndarray]
-    frame: pd.DataFrame
+    frame: Any
     codes: np.ndarray | None
     labels: pd.DataFrame
     groups: str
     scale: str
     seed: int
+
+    @property
+    def observed(self) -> pd.DataFrame:
+        """The data of the fit."""
+        return self.model.source.value.frame
 
     @classmethod
     def of(
@@ -271,7 +277,7 @@ class _Question:
         else:
             names = [by] if isinstance(by, str) else list(by)
             names = [validation.one_of("by", name, frame.columns) for name in names]
-            codes = frame.groupby(names, observed=True).ngroup().to_numpy()
+            codes = frame.groupby(names, observed=True, dropna=False).ngroup().to_numpy()
             labels = frame[names].drop_duplicates().sort_values(names)
         draws = thinned(posterior, frame)
         if groups == "new" and len(next(iter(draws.values()))) == 1:
@@ -326,16 +332,12 @@ class _Question:
 
     def contrasts(self, variables: Any) -> dict[str, Any]:
         """Contrast of each variable; None for the default."""
-        columns = columns_of_newdata(self.model, self.model.source.value.frame)
-        if variables is None:
-            variables = predictors(self.model)
-        variables = [variables] if isinstance(variables, str) else variables
-        for name in variables:
-            validation.one_of("variable", name, columns)
+        variables = predictors(self.model) if variables is None else variables
+        names = [variables] if isinstance(variables, str) else list(variables)
+        for name in names:
+            validation.one_of("variable", name, columns_of_newdata(self.model, self.observed))
             validation.one_of("variable of newdata", name, self.frame.columns)
-        return {
-            name: variables[name] if isinstance(variables, Mapping) else None for name in variables
-        }
+        return dict(variables) if isinstance(variables, Mapping) else dict.fromkeys(names)
 
 
 def regression_of(source: Any) -> Regression:

@@ -73,7 +73,7 @@ class Regression(Structure):
         """Return the model and the saved arguments; `bk.load(path, model)` calls it."""
         return self, args
 
-    def for_method(self, name: str, samples_latents: bool) -> Self:
+    def for_method(self, name: str, samples_latents: bool, uses_priors: bool) -> Self:
         """Copy that integrates the effects out or samples them, as the method requires.
 
         Under Gaussian noise they are always integrated out.

@@ -95,7 +95,8 @@ def contributions(
     for i, term in enumerate(model.groups if groups != "none" else ()):
         Z = term.effects.columns(frame)
         codes, effects = _effects(term, draws, frame, groups, jax.random.fold_in(key, i))
-        yield term.effects.name, sum(Z[:, j] * effects[:, codes, j] for j in range(Z.shape[1]))
+        parts = (Z[:, j] * effects[:, codes, j] for j in range(Z.shape[1]))
+        yield term.effects.name, sum(parts, np.zeros(()))
 
 
 def _effects(
@@ -178,7 +179,7 @@ def responses(
 def _response(
     likelihood: Likelihood, eta: Array, extra: dict[str, Array], key: Array
 ) -> tuple[Array, Array, Array]:
-    y = likelihood.distribution(eta, **extra).sample(key)
+    y: Any = likelihood.distribution(eta, **extra).sample(key)
     classifies = likelihood.classifies
     probabilities = likelihood.probabilities(eta, **extra) if classifies else jnp.zeros(())
     return y, likelihood.mean(eta, **extra), probabilities

@@ -31,14 +31,14 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
         model.likelihood.link_name, ("changes the linear predictor of {y} by", np.asarray)
     )
     names = model.common.source.value.names[model.common.skip :]
-    b = np.asarray(model.common.effects(draws))
+    b, references = np.asarray(model.common.effects(draws)), _references(model)
     for _, start, stop in model.common.slices:
         for name, effect in zip(names[start:stop], b[:, start:stop].T, strict=True):
             if name != "Intercept":
                 values = scale(effect)
                 what = words.format(y=response)
                 certainty = _direction(effect)
-                yield f"{_change(name)} {what} {_interval(values)}{certainty}."
+                yield f"{_change(name, references)} {what} {_interval(values)}{certainty}."
     unit = "" if model.likelihood.link_name == "identity" else " of the linear predictor"
     for term in model.groups:
         for site in term.effects.priors:
@@ -51,12 +51,24 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
                 )
 
 
-def _change(name: str) -> str:
+def _change(name: str, references: Mapping[str, str]) -> str:
     """Words for the change of one column: a level of a factor, or one unit more."""
-    level = re.fullmatch(r"(?:C\()?([^,()]+?)(?:,.*)?\)?\[(?:T\.)?([^\]]+)\]", name)
-    if level is not None and ":" not in name:
-        return f"{level[1]} = {level[2]}"
-    return f"One more of {name}" if ":" not in name else f"The interaction {name}"
+    level = re.fullmatch(r"(.+)\[(T\.)?([^\]]+)\]", name)
+    if ":" in name:
+        return f"The interaction {name}"
+    if level is None:
+        return f"One unit more of {name}"
+    factor, is_contrast, value = level.groups()
+    column = factor.removeprefix("C(").partition(",")[0].removesuffix(")")
+    rather = f" rather than {references[factor]}" if is_contrast and factor in references else ""
+    return f"{column} = {value}{rather}"
+
+
+def _references(model: Structure) -> dict[str, str]:
+    """First level of each factor, with which the others are compared."""
+    states = model.common.source.value.spec.encoder_state.items()
+    levels = {factor: state.get("categories") for factor, (_, state) in states}
+    return {factor: str(known[0]) for factor, known in levels.items() if known}
 
 
 def _interval(values: np.ndarray) -> str:

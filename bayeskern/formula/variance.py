@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -27,7 +29,7 @@ def variance_shares(posterior: Fitted) -> Answers:
     variance in the population that common effects do not explain, averaged over rows.
 
     Args:
-        posterior: Fitted of a `bk.regression`.
+        posterior: Posterior of a `bk.regression`.
 
     Returns:
         A row for each share; only R2 for likelihoods other than the Gaussian.
@@ -42,7 +44,7 @@ def variance_shares(posterior: Fitted) -> Answers:
     """
     model = regression_of(posterior)
     frame = model.source.value.frame
-    draws = thinned(posterior, frame)
+    draws: Any = thinned(posterior, frame)
     rows = new_rows(model, draws, frame, "known", 0, {})
     if model.likelihood.classifies and len(model.classes or ()) > 2:
         raise ValueError("the response has more than two classes, which have no variance.")

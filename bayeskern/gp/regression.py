@@ -173,12 +173,12 @@ class GPRegression(eqx.Module):
         mean = {} if is_function(self.mean) else {"mean": self.mean}
         return {**self.kernel.hyperparameters(), **self.noise_model.hyperparameters(), **mean}
 
-    def for_method(self, name: str, samples_latents: bool) -> Self:
+    def for_method(self, name: str, samples_latents: bool, uses_priors: bool) -> Self:
         """Return self; raise DoesNotApplyError if a method does not suit the noise."""
-        if name == "mle" and (reason := self.noise_model.reason_against_mle):
+        if not uses_priors and (reason := self.noise_model.reason_against_mle):
             raise DoesNotApplyError(
-                f"method='mle' does not apply to noise={self.noise!r}: {reason}. Use method='map', "
-                "'laplace' or 'nuts'."
+                f"method={name!r} does not apply to noise={self.noise!r}: {reason}. Use "
+                "method='map', 'laplace' or 'nuts'."
             )
         return self
 

@@ -11,8 +11,8 @@ import statsmodels.api as sm
 from scipy.special import expit
 
 import bayeskern as bk
-from bayeskern.formula import variance_shares
-from bayeskern.formula.answers import Answers
+from bayeskern.formula import Answers, caterpillar, conditional, variance_shares
+from bayeskern.formula.frame import Columns, required_columns
 
 FLAT = dist.Normal(0.0, 100.0)
 
@@ -37,9 +37,9 @@ def mixed():
 @pytest.fixture(scope="module")
 def logistic():
     """Posterior of a logistic regression under flat priors, with its data."""
-    data, rng = columns(1500), np.random.default_rng(2)
+    data, rng = columns(1000), np.random.default_rng(2)
     eta = 0.3 + 0.8 * data.x - 0.9 * (data.z == "b")
-    data["y"] = rng.random(1500) < expit(eta)
+    data["y"] = rng.random(1000) < expit(eta)
     priors = dict.fromkeys(("Intercept", "x", "z"), FLAT)
     model = bk.regression("y ~ x + z", data, "bernoulli", priors)
     return bk.infer(replace(model, integrate=False), method="laplace", seed=0), data
@@ -121,21 +121,6 @@ def test_new_groups_vary_as_the_population(mixed):
     np.testing.assert_allclose(contrast, draws["z"], atol=1e-10)
 
 
-def test_slopes_are_derivatives_of_transforms():
-    data = columns(60)
-    data["x"] = np.abs(data.x) + 0.01
-    data["y"] = np.log(data.x) + data.x**2 + np.random.default_rng(0).normal(size=60)
-    posterior = bk.infer(bk.regression("y ~ log(x) + I(x**2)", data), method="map", seed=0)
-    draws, x = posterior.flat, data.x.to_numpy()
-    slopes = bk.slopes(posterior, by=False)
-    expected = draws["log(x)"][:, None] / x + 2.0 * draws["I(x ** 2)"][:, None] * x
-    # Rows at the ends of the data take the slope at a distance of 1e-5 of the range.
-    scale = np.abs(draws["log(x)"][:, None]) / x + 1.0
-    assert np.all(np.abs(slopes.draws - expected) < 0.01 * scale)
-    inner = (x > x.min()) & (x < x.max())
-    np.testing.assert_allclose(slopes.draws[:, inner], expected[:, inner], rtol=1e-4, atol=1e-4)
-
-
 # -- other likelihoods -----------------------------------------------------------------------------
 
 
@@ -154,22 +139,34 @@ def test_average_marginal_effects_are_those_of_statsmodels(logistic):
 
 def test_logistic_comparisons_match_numpy(logistic):
     posterior, data = logistic
-    draws = posterior.flat
-    b, x = draws["z"], data.x.to_numpy()
+    draws, rows = posterior.flat, data.head(80)
+    b, x = draws["z"], rows.x.to_numpy()
     base = draws["Intercept"][:, None] + draws["x"][:, None] * x
     low, high = expit(base), expit(base + b[:, :1])
     contrast = {"z": ("a", "b")}
-    difference = bk.comparisons(posterior, contrast)
+    difference = bk.comparisons(posterior, contrast, rows)
     np.testing.assert_allclose(difference.draws[:, 0], (high - low).mean(axis=1), atol=1e-10)
-    ratio = bk.comparisons(posterior, contrast, comparison="ratio")
+    ratio = bk.comparisons(posterior, contrast, rows, comparison="ratio")
     np.testing.assert_allclose(ratio.draws[:, 0], high.mean(axis=1) / low.mean(axis=1), rtol=1e-10)
-    odds = bk.comparisons(posterior, contrast, by=False, comparison="odds_ratio")
+    odds = bk.comparisons(posterior, contrast, rows, by=False, comparison="odds_ratio")
     np.testing.assert_allclose(odds.draws, np.exp(b[:, :1]) + 0.0 * base, rtol=1e-8)
     assert (odds.null, odds.labels["contrast"][0]) == (1.0, "odds(b) / odds(a)")
     grid = bk.datagrid(posterior, x=[0.0, 300.0], z="a")
     log_odds = bk.predictions(posterior, grid, scale="log_odds").draws
     # The probability itself is 1 up to rounding.
     np.testing.assert_allclose(log_odds[:, 1], draws["Intercept"] + 300.0 * draws["x"])
+
+
+def test_logistic_slopes_are_derivatives(logistic):
+    posterior, data = logistic
+    draws, rows = posterior.flat, data[data.z == "a"].head(80)
+    # Rows at the ends of the data take the slope a step inside.
+    step = 1e-5 * np.ptp(data.x)
+    x = rows.x.clip(data.x.min() + step, data.x.max() - step).to_numpy()
+    p = expit(draws["Intercept"][:, None] + draws["x"][:, None] * x)
+    slopes = bk.slopes(posterior, newdata=rows, by=False)
+    assert slopes.labels["term"].unique().tolist() == ["x"]
+    np.testing.assert_allclose(slopes.draws, draws["x"][:, None] * p * (1.0 - p), rtol=1e-7)
 
 
 def test_ratio_of_counts_is_the_exponential_of_the_coefficient(counts):
@@ -258,11 +255,14 @@ def test_hypotheses_are_arithmetic_on_rows(answers):
     [
         "b4 - b1", "b1 -", "b1.mean()", "__import__('os').getcwd()", "open('x')", "b1[0]", "'a'",
         "(lambda: 1)()", "exp(b1, out=b2)", "[b1 for b1 in b2]", "b1 if b2 else b3", "b1(b2)",
+        "exp(b1, b2)", "exp(b1)(b2)", "exp", "exp()",
     ],
 )  # fmt: skip
 def test_hypotheses_run_no_other_code(answers, text):
+    before = answers.draws.copy()
     with pytest.raises(ValueError, match="arithmetic on the rows b1 to b3"):
         answers.hypothesis(text)
+    np.testing.assert_array_equal(answers.draws, before)
 
 
 def test_text_of_the_table(answers):
@@ -364,25 +364,80 @@ def test_other_posteriors_are_refused(mixed):
 
 
 def test_levels_given_as_numbers_are_levels():
-    data = pd.DataFrame({"p": pd.Categorical([1, 2, 3] * 6), "y": np.arange(18.0), "x": 1.0})
-    data["x"] = np.random.default_rng(0).normal(size=18)
-    posterior = bk.infer(bk.regression("y ~ x + p", data), method="map", seed=0)
-    draws = posterior.flat
-    as_numbers = bk.predictions(posterior, {"x": [0.0, 0.0], "p": [2, 3]}).draws
-    expected = draws["Intercept"][:, None] + draws["p"]
-    np.testing.assert_allclose(as_numbers, expected, atol=1e-10)
-    np.testing.assert_allclose(bk.comparisons(posterior, "p").draws, draws["p"], atol=1e-10)
-    # Data that were refused leave no trace.
+    data = pd.DataFrame({"p": pd.Categorical([1, 2, 3]), "x": [0.0, 1.0, 2.0]})
+    columns, _ = Columns.fit("1 + x + p", data)
+    expected = [[1.0, 5.0, 1.0, 0.0], [1.0, 6.0, 0.0, 1.0]]
+    good = pd.DataFrame({"x": [5.0, 6.0], "p": [2, 3]})
+    np.testing.assert_array_equal(columns(good), expected)
+    # Data that are refused leave no trace.
     for bad in ({"x": ["0", "1"], "p": [2, 3]}, {"x": [0.0, 0.0], "p": [2, 9]}):
         with pytest.raises(ValueError, match="newdata"):
-            bk.predictions(posterior, bad)
-    again = bk.predictions(posterior, {"x": [0.0, 0.0], "p": [2, 3]}).draws
-    np.testing.assert_array_equal(again, as_numbers)
+            columns(pd.DataFrame(bad))
+    np.testing.assert_array_equal(columns(good), expected)
+
+
+def test_required_columns_are_those_of_the_terms():
+    frame = pd.DataFrame({name: [1.0] for name in ("z", "b", "a", "p q", "y")})
+    sources = ["poly(z, 2):C(b)", "log(`p q`) + I(a**2) + scale(z)"]
+    assert required_columns(sources, frame, "y ~ ...") == ["z", "b", "p q", "a"]
+    with pytest.raises(ValueError, match="no column 'bb'.*Did you mean 'b'"):
+        required_columns(["poly(bb, 2)"], frame, "y ~ ...")
 
 
 def test_a_point_estimate_has_no_spread(mixed):
-    point = bk.infer(mixed[0].known_target.model, method="map", seed=0)
+    posterior, _ = mixed
+    point = replace(posterior, draws={site: x[:1, :1] for site, x in posterior.draws.items()})
     answers = bk.comparisons(point, "x", groups="none")
-    assert answers.draws.shape == (1, 1)
-    new = bk.predictions(point, "mean", groups="new").table
-    assert new["sd"].iloc[0] > 0.1
+    np.testing.assert_allclose(answers.draws, posterior.flat["x"][:1, None], atol=1e-10)
+    # Effects of new groups vary with sd(Intercept | s) at least.
+    new = bk.predictions(point, {"x": [0.0], "z": ["a"]}, groups="new").draws
+    sd = posterior.flat["sd(Intercept | s)"][0]
+    assert new.std() == pytest.approx(sd, rel=4.0 / (2.0 * len(new)) ** 0.5)
+
+
+# -- pictures --------------------------------------------------------------------------------------
+
+
+def test_a_caterpillar_shows_shrinkage(mixed):
+    posterior, data = mixed
+    draws = posterior.flat
+    ax = caterpillar(posterior).axes[1]
+    means, alone = (line.get_xdata() for line in ax.lines if line.get_linestyle() == "None")
+    order = np.argsort(-draws["x | s"].mean(axis=0))
+    np.testing.assert_allclose(means, draws["x | s"].mean(axis=0)[order])
+    # Least squares in each group, less the common effects.
+    fits = []
+    for g in 100 + order:
+        rows = data[data.s == g]
+        levels = pd.get_dummies(rows.z, dtype=float).reindex(columns=["b", "c"], fill_value=0.0)
+        residuals = rows.y - levels.to_numpy() @ draws["z"].mean(axis=0)
+        fits.append(np.polyfit(rows.x, residuals, 1)[0] - draws["x"].mean())
+    np.testing.assert_allclose(alone, fits, atol=1e-8)
+
+
+def test_conditional_plots_show_predictions_and_partial_residuals(mixed):
+    posterior, data = mixed
+    fig = conditional(posterior)
+    assert [ax.get_xlabel() for ax in fig.axes] == ["x", "z"]
+    line, points = fig.axes[0].lines[0], fig.axes[0].collections[0].get_offsets()
+    grid = bk.datagrid(posterior, x=[data.x.min(), data.x.max()])
+    ends = bk.predictions(posterior, grid, groups="none").draws.mean(axis=0)
+    np.testing.assert_allclose(line.get_ydata()[[0, -1]], ends)
+    residuals = data.y - bk.predictions(posterior).draws.mean(axis=0)
+    on_line = np.interp(data.x, line.get_xdata(), line.get_ydata())
+    np.testing.assert_allclose(points, np.column_stack([data.x, on_line + residuals]))
+
+
+def test_plots_of_answers_are_curves_or_rows(mixed):
+    posterior, _ = mixed
+    grid = bk.datagrid(posterior, x=np.linspace(1.0, -1.0, 12), z=["a", "b"])
+    answers = bk.predictions(posterior, grid)
+    ax = answers.plot().axes[0]
+    assert [line.get_label() for line in ax.lines] == ["z a", "z b"]
+    rows = (answers.labels.z == "b").to_numpy()
+    # From the lowest x to the highest.
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), answers.draws[:, rows].mean(axis=0)[::-1])
+    # Numbers of groups are no numbers.
+    ax = bk.slopes(posterior, by="s").plot().axes[0]
+    texts = [text.get_text() for text in ax.get_yticklabels()]
+    assert texts == [f"x, {100 + g}" for g in range(12)]

@@ -117,11 +117,21 @@ def of_levels(d):
     }
 
 
-#: Kernels of one column by name, without kernels of levels.
-CASES = of_columns(1) | OF_TIME
 # Left out of tests of means and derivatives: noise, functions of a user, what is not positive
 # definite, and Bessel functions, which take minutes.
 SPECIAL = ("white", "custom", "multiquadric", "matern")
+
+
+def joined(*tables: dict[str, Kernel]) -> dict[str, Kernel]:
+    """Tables of cases as one; a name that stands in two is an error."""
+    names = [name for table in tables for name in table]
+    repeated = {name for name in names if names.count(name) > 1}
+    assert not repeated, f"two cases have the name {', '.join(sorted(repeated))}"
+    return {name: kernel for table in tables for name, kernel in table.items()}
+
+
+#: Kernels of one column by name, without kernels of levels.
+CASES = joined(of_columns(1), OF_TIME)
 
 
 def offering(capability: str, *left_out: str) -> dict[str, Kernel]:

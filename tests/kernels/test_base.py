@@ -56,7 +56,7 @@ def examples(d):
         "named": (2.0 * Matern32() + White(variance=0.1)).named("all"),
     }
     of_time = {name: kernel.on([0]) for name, kernel in cases.OF_TIME.items()}
-    return cases.of_columns(d) | of_time | cases.of_levels(d) | combined
+    return cases.joined(cases.of_columns(d), of_time, cases.of_levels(d), combined)
 
 
 NAMES = list(examples(1))

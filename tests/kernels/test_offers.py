@@ -1,5 +1,8 @@
 """Capabilities of each kernel beside its values, and the errors of those that it lacks."""
 
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import kernels
+from bayeskern.kernels import compound, wrappers
 from bayeskern.kernels.measured.rows import Rows
 from bayeskern.kernels.numpy_gram import Formula
 from bayeskern.kernels.registry import CAPABILITIES, KERNELS
@@ -52,6 +56,19 @@ def test_means_in_closed_form_are_stated(name):
 @pytest.mark.parametrize("name", cases.public_kernels())
 def test_offers_are_known(name):
     assert set(KERNELS[name].offers) <= CAPABILITIES.keys()
+
+
+FORMULAS = Path(__file__).parents[2] / "docs" / "kernels.md"
+# Below the table, the page lists operations on kernels by their operators and methods.
+OPERATIONS = (compound.__name__, wrappers.__name__)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in cases.public_kernels() if KERNELS[n].__module__ not in OPERATIONS]
+)
+def test_every_kernel_has_a_row_in_the_table_of_formulas(name):
+    rows = re.findall(r"^\|([^|]*)\|", FORMULAS.read_text(), flags=re.MULTILINE)
+    assert any(re.search(rf"`{name}\b", row) for row in rows), f"docs/kernels.md lacks {name}"
 
 
 @pytest.mark.parametrize("name", cases.offering("features"))

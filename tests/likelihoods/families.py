@@ -32,12 +32,21 @@ NOTHING: dict = {}
 
 
 class Case(NamedTuple):
-    """truth: SciPy's distributions, frozen, at the values of g^-1(eta). values: values of y."""
+    """A likelihood beside SciPy.
+
+    Attributes:
+        likelihood: The likelihood.
+        truth: SciPy's distributions, frozen, at the values of g^-1(eta).
+        values: Values of y.
+        extra: Further values of each row, (6,) each.
+        predictor: eta, (6,); values at which there is a mean if None.
+    """
 
     likelihood: lk.Likelihood
     truth: Callable
     values: list
     extra: dict = NOTHING
+    predictor: np.ndarray | None = None
 
     @property
     def on_half_line(self):
@@ -48,6 +57,8 @@ class Case(NamedTuple):
     @property
     def eta(self):
         """Values at which there is a mean."""
+        if self.predictor is not None:
+            return self.predictor
         return POSITIVE if self.on_half_line else REAL
 
     def frozen(self):

@@ -85,12 +85,13 @@ class FittedStructure(StructureDensity):
     def given(self, x: np.ndarray, y: np.ndarray) -> FittedStructure:
         """Copy with the same mode and scale, given values y (n,) at times x (n,)."""
         density = self.density.given(x, self.scale.forward(y))
-        if self.choices.robust:
-            # New values have a factor of 1 until their residuals are known.
-            factors = np.append(self.density.noise_factors, np.ones(len(y) - len(self.y)))
-            dense = self.dense.given(x, density.y).with_noise_factors(factors, 0.0)
-            density = self.student_noise(dense, x, self.mode)
-        return replace(self, x=x, y=y, density=density, value=None, curvature=None)
+        fitted = replace(self, x=x, y=y, density=density, value=None, curvature=None)
+        if not self.choices.robust:
+            return fitted
+        # New values have a factor of 1 until their residuals are known.
+        factors = np.append(self.dense.noise_factors, np.ones(len(y) - len(self.y)))
+        dense = fitted.dense.with_noise_factors(factors, 0.0)
+        return replace(fitted, density=self.student_noise(dense, x, self.mode))
 
     # -- Laplace's approximation -------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ class LatentGP(eqx.Module):
         """The kernels as a tuple."""
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
-    def for_method(self, name: str, samples_latents: bool) -> Self:
+    def for_method(self, name: str, samples_latents: bool, uses_priors: bool) -> Self:
         """Copy that integrates f out or samples it, as the inference method requires.
 
         Methods that do not sample latents, such as Laplace's, integrate f out: they would have to

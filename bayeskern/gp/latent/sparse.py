@@ -101,7 +101,7 @@ class SparseGP(LatentGP):
             observed = ExpectedLogLikelihood(likelihood, *moments, batch_extra)
             return numpyro.sample("y", observed, obs=None if y is None else y[rows])
 
-    def for_method(self, name: str, samples_latents: bool) -> Self:
+    def for_method(self, name: str, samples_latents: bool, uses_priors: bool) -> Self:
         """Return the model itself, because every method samples u."""
         return self
 

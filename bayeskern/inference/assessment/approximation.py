@@ -33,8 +33,11 @@ from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 # Fewest effective draws of reliable weights.
 GOOD_WEIGHT_ESS = 400
-# Numbers of draws weighted if the density is costly: first, and next if the first do not decide.
-FIRST_WEIGHTED_DRAWS, MAX_WEIGHTED_DRAWS = 512, 2048
+# First number of draws weighted if the density is costly.
+FIRST_WEIGHTED_DRAWS = 512
+# Largest number of draws weighted if the density is costly or the first do not decide; SMC and the
+# check of predictions weight no more draws of any density.
+MAX_WEIGHTED_DRAWS = 2048
 # k-hat of the first draws above which more draws would not help.
 DECISIVE_KHAT = 1.0
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayeskern.inference.assessment.approximation import is_hopeless
+from bayeskern.inference.assessment.approximation import is_hopeless, too_different
 from bayeskern.inference.assessment.convergence import GOOD_ESS, GOOD_RHAT, lacks_draws
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.jumps import has_jumps
@@ -87,7 +87,7 @@ class Auto(Method):
             is_good = attempts.verdict == "good"
             is_coarse = _is_coarse(posterior) and not attempts.is_costly
             if name not in ("nuts", "smc", "exact") and (not is_good or is_coarse):
-                if _is_hopeless(posterior):
+                if _is_hopeless(posterior) or _latent_is_off(posterior):
                     continue
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
                 missed = posterior.trust_in_draws.evidence.get("modes_missed", 0)
@@ -146,6 +146,20 @@ def _is_hopeless(posterior: Posterior) -> bool:
     if evidence.get("modes_missed", 0):
         return False
     return is_hopeless(evidence.get("khat", 0.0), posterior.fitted_target.size)
+
+
+def _latent_is_off(posterior: Posterior) -> bool:
+    """True if only the approximation of an integrated latent limits the verdict.
+
+    Weights of the parameters use the same approximation.
+    """
+    trust = posterior.trust_in_draws
+    return (
+        trust.verdict == "caution"
+        and "inner_khat" in trust.evidence
+        and not too_different(trust.evidence)
+        and trust.evidence["khat"] < trust.evidence["khat_threshold"]
+    )
 
 
 class Attempts:

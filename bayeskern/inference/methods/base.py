@@ -29,6 +29,7 @@ class Method(ABC):
         runs_side_by_side: True if `run_many` is cheaper than `run` for each target.
         samples_latents: True if the method copes with many latents, so that a model with several
             forms, such as `LatentGP`, need not integrate them out.
+        uses_priors: False if the method drops the prior densities of the latents.
         reads_arguments: True if the method itself reads the arguments of the model, as a
             user-defined guide does; new data must then be passed as arguments.
     """
@@ -40,6 +41,7 @@ class Method(ABC):
     takes_marginal: ClassVar[bool] = True
     runs_side_by_side: ClassVar[bool] = False
     samples_latents: ClassVar[bool] = False
+    uses_priors: ClassVar[bool] = True
     reads_arguments: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any):
@@ -61,7 +63,7 @@ class Method(ABC):
 
     def form_of(self, target: Target) -> Target:
         """Target of the form of its model for this method, if the model has several forms."""
-        return forms.for_method(target, self.name, self.samples_latents)
+        return forms.for_method(target, self.name, self.samples_latents, self.uses_priors)
 
     @abstractmethod
     def run(self, target: Target, seed: int, progress: bool) -> Fit:

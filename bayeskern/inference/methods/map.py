@@ -97,6 +97,7 @@ class MLE(Method):
     use = "a fit without priors"
     counts = ("starts", "steps")
     is_point = True
+    uses_priors = False
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         imputed = [gap.site for gap in gaps_of(target.model) if gap.latent]

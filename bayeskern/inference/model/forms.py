@@ -6,7 +6,9 @@ from bayeskern.inference.model.target import Target
 from bayeskern.protocols import ChoosesForm
 
 
-def for_method(target: Target, name: str, samples_latents: bool) -> Target:
+def for_method(
+    target: Target, name: str, samples_latents: bool, uses_priors: bool = True
+) -> Target:
     """Target of the form for a method; the target itself if its model has one form.
 
     The arguments are as in `ChoosesForm.for_method`.
@@ -14,7 +16,7 @@ def for_method(target: Target, name: str, samples_latents: bool) -> Target:
     model = target.model
     if not isinstance(model, ChoosesForm):
         return target
-    form = model.for_method(name, samples_latents)
+    form = model.for_method(name, samples_latents, uses_priors)
     return target if form is model else Target.from_model(form, target.args, target.kwargs)
 
 

@@ -114,13 +114,13 @@ def test_inference_method_decides_whether_f_is_integrated_out():
     for name, method in bk.inference.METHODS.items():
         samples_f = name in ("nuts", "svi", "pathfinder")
         assert method.samples_latents is samples_f
-        assert model.for_method(name, method.samples_latents).integrate is not samples_f
+        assert model.for_method(name, method.samples_latents, True).integrate is not samples_f
     given = dataclasses.replace(model, integrate=True)
-    assert given.for_method("nuts", True).integrate is True
+    assert given.for_method("nuts", True, True).integrate is True
     kinked = LatentGP(RBF(dist.LogNormal(0.0, 1.0)), likelihoods.Laplace(scale=1.0))
     known = LatentGP(RBF(0.8), likelihoods.Poisson())
     for other in (kinked, known):
-        assert other.for_method("laplace", False).integrate is False
+        assert other.for_method("laplace", False, True).integrate is False
 
 
 @pytest.mark.slow

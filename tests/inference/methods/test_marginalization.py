@@ -137,7 +137,7 @@ def test_fully_integrated_models_are_exact(method):
 class InAnotherForm(Level):
     """A model that offers every method its form with a known s."""
 
-    def for_method(self, name, samples_latents):
+    def for_method(self, name, samples_latents, uses_priors):
         return Level(2.0)
 
 

@@ -1,6 +1,6 @@
 """Location-scale sites between their centred and non-centred form: densities, points, choices."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -74,6 +74,7 @@ STANDARDISED = {
 }
 
 
+@cache
 def forms(family):
     """The target of a model, its non-centred form, and a partly centred one."""
     if family in STANDARDISED:
