@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax import Array
-from numpyro.distributions import Distribution
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern import kernels
 from bayeskern.core import validation
@@ -23,7 +23,7 @@ from bayeskern.formula.groups import GroupTerm, Varying
 from bayeskern.formula.integrated import Rows
 from bayeskern.formula.model import Regression
 from bayeskern.formula.syntax import Syntax, parse
-from bayeskern.formula.terms import Common, Monotone, Process, Smooth, Term
+from bayeskern.formula.terms import FREQUENCIES, Common, Monotone, Process, Smooth, Term
 from bayeskern.formula.walk import Walk
 from bayeskern.likelihoods import Censored, Gaussian, Likelihood
 from bayeskern.likelihoods.censored import AT_LEAST, AT_MOST, OBSERVED
@@ -33,6 +33,8 @@ from bayeskern.linear.statistics import SufficientStatistics, collinear_columns
 
 # Default number of knots of a smooth.
 KNOTS = 20
+# Kernels of gp(...): stationary, with a spectral density, a length scale and a variance.
+PROCESS_KERNELS = ("RBF", "Matern12", "Matern32", "Matern52")
 # Scale of the log of a distributional parameter: the prior sd of its intercept is 2.5 times this.
 LOG_SCALE = 0.4
 # Rows up to which linear programming looks for separation.
@@ -95,7 +97,8 @@ def regression(
         >>> print(posterior.draws["x"].mean().round(1))
         2.0
     """
-    formulas = (formula,) if isinstance(formula, str) else tuple(formula)
+    several = isinstance(formula, Sequence) and not isinstance(formula, str) and formula
+    formulas = tuple(formula) if several else (formula,)
     frame = read_table(data)
     main, *others = (parse(text, frame.columns) for text in formulas)
     sources = [main.response, *(s for syntax in (main, *others) for s in syntax.sources())]
@@ -123,6 +126,12 @@ def regression(
     groups = sorted(groups, key=lambda group: _order(group, groups))
     distributional, parameters = {}, []
     for syntax in others:
+        if syntax.groups or syntax.calls:
+            part = f"({syntax.groups[0]})" if syntax.groups else str(syntax.calls[0])
+            raise ValueError(
+                f"the formula of {syntax.response} has {part}; it can have common effects only, "
+                f"such as {syntax.response} ~ x + z."
+            )
         name, center = syntax.response, (np.log(scale) if sigma is None else 0.0, LOG_SCALE)
         distributional[name], columns = Common.fit(
             syntax.common, frame, True, center, priors, f"{name}_"
@@ -150,6 +159,8 @@ def regression(
         extra=extra,
         source=OpaqueStatic(reader),
     )
+    _check_names(model)
+    _warn_of_groups(model)
     return _with_priors(model, priors)
 
 
@@ -157,11 +168,21 @@ def regression(
 
 
 def _read_priors(priors: Mapping[str, Distribution] | None) -> dict[str, Distribution]:
+    if priors is not None and not isinstance(priors, Mapping):
+        raise TypeError(
+            "priors must be a dict of NumPyro distributions by name, such as "
+            f"{{'x': dist.Normal(0.0, 2.5)}}; got {type(priors).__name__}."
+        )
     for name, prior in (priors or {}).items():
         if not isinstance(prior, Distribution):
             raise TypeError(
                 f"the prior of {name!r} must be a NumPyro distribution, such as "
                 f"dist.Normal(0.0, 2.5); got {prior!r}."
+            )
+        if prior.is_discrete:
+            raise ValueError(
+                f"the prior of {name!r} must be continuous, such as dist.Normal(0.0, 2.5); got "
+                f"{type(prior).__name__}."
             )
     return dict(priors or {})
 
@@ -203,6 +224,11 @@ def _likelihood(
     has_sigma = isinstance(family, Gaussian | Censored) and family.noise is None
     known = ["sigma"] if has_sigma else list(family.hyperparameters())
     for name in parameters:
+        if not known:
+            raise ValueError(
+                f"{type(family).__name__} has no parameter but the mean, so that a formula of "
+                f"{name!r} has no use. Leave it out."
+            )
         validation.one_of("parameter of a formula", name, known)
     extra = RowReader(main, frame).extra(frame)
     response = _response(main.response, frame)
@@ -232,13 +258,18 @@ def _response(source: str, frame: pd.DataFrame) -> Any:
 def _function(call: Call, frame: pd.DataFrame, scale: float) -> tuple[Term, np.ndarray]:
     """Term of a call, with its columns (n, k)."""
     name, options = str(call), {k: v for k, v in call.options.items() if k != "by"}
+    most = {"gp": len(FREQUENCIES)}.get(call.name, 1)
+    if not 1 <= len(call.arguments) <= most:
+        accepted = "one column" if most == 1 else f"one to {most} columns"
+        raise ValueError(f"{name} must have {accepted}; it has {len(call.arguments)}.")
     if call.name == "s":
         knots = validation.positive_integer(options.pop("k", KNOTS), "k of a smooth")
         fitted = Smooth.fit(name, call.arguments, frame, scale, knots)
     elif call.name in ("rw", "ar"):
         fitted = Walk.fit(name, call.name, call.arguments, frame, scale)
     elif call.name == "gp":
-        kernel = getattr(kernels, str(options.pop("kernel", "RBF")))
+        kernel = validation.one_of("kernel", options.pop("kernel", "RBF"), PROCESS_KERNELS)
+        kernel = getattr(kernels, kernel)
         fitted = Process.fit(name, call.arguments, frame, scale, kernel)
     else:
         fitted = Monotone.fit(name, call.arguments, frame, scale)
@@ -288,12 +319,12 @@ class RowReader:
         """The table `newdata`, or the data of the fit for None."""
         return self.frame if newdata is None else read_table(newdata, "newdata")
 
-    def offset(self, frame: pd.DataFrame) -> Array:
+    def offset(self, frame: pd.DataFrame, name: str = "data") -> Array:
         """Sum of the offsets of each row: (n,)."""
         offset = np.zeros(len(frame))
         for call in self.syntax.calls:
             if call.name == "offset":
-                offset += self._values(call.arguments[0], frame)
+                offset += self._values(call.arguments[0], frame, name)
         return jnp.asarray(offset)
 
     def weights(self, frame: pd.DataFrame) -> Array | None:
@@ -307,16 +338,23 @@ class RowReader:
             raise ValueError(f"weights must be above 0; row {row} has {weights[row]}.")
         return jnp.asarray(weights)
 
-    def extra(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
-        """Values that the likelihood needs of each row, by name."""
-        sources = {n: s for n, s in self.syntax.row_values.items() if n != "weights"}
-        values = {n: self._values(s, frame) for n, s in sources.items() if n != "censored"}
-        if "censored" in sources:
-            values["censored"] = _censoring(sources["censored"], frame)
+    def extra(
+        self, frame: pd.DataFrame, name: str = "data", skipped: Iterable[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Values that the likelihood needs of each row, by name, except those skipped."""
+        values = {}
+        for key, source in self.syntax.row_values.items():
+            if key == "censored" and key not in skipped:
+                values[key] = _censoring(source, frame)
+            elif key not in ("weights", *skipped):
+                values[key] = self._values(source, frame, name)
         return values
 
-    def _values(self, source: str, frame: pd.DataFrame) -> np.ndarray:
-        return Columns.fit(f"0 + {source}", frame)[1][:, 0]
+    def _values(self, source: str, frame: pd.DataFrame, name: str = "data") -> np.ndarray:
+        columns, X = Columns.fit(f"0 + {source}", self.frame)
+        if X.shape[1] != 1:
+            raise ValueError(f"{source} must be one column of numbers; it is a factor.")
+        return (X if frame is self.frame else columns(frame, name))[:, 0]
 
 
 # Values of a column of censoring, as in brms.
@@ -342,19 +380,63 @@ def _censoring(column: str, frame: pd.DataFrame) -> np.ndarray:
 # -- checks ----------------------------------------------------------------------------------------
 
 
+def _check_names(model: Regression) -> None:
+    """Raise ValueError if a column has the name of another site."""
+    effects = [site for site, _, _ in model.common.slices if site != model.common.intercept]
+    if model.common.source.value.names.count("Intercept") > 1:
+        effects.append("Intercept")
+    other = {"y", "sigma", "Intercept", *model.likelihood.hyperparameters()}
+    for site in other.intersection(effects):
+        raise ValueError(
+            f"the column {site!r} has the name of another part of the model, so that its effect "
+            "has no name of its own. Rename the column."
+        )
+
+
+def _warn_of_groups(model: Regression) -> None:
+    """Warn of grouping factors whose standard deviations the data cannot tell."""
+    for term in model.groups:
+        if term.count == 1:
+            message = f"{term.group} has one group only, so that it tells nothing of the sd"
+        elif term.count == len(model.y) and model.is_gaussian and term.effects.width == 1:
+            message = (
+                f"{term.group} has one row in each group, so that the data cannot tell groups from "
+                "noise: the prior decides on the sd"
+            )
+        else:
+            continue
+        warnings.warn(f"{message} of ({term.effects.name}).", UserWarning, stacklevel=3)
+
+
 def _with_priors(model: Regression, priors: Mapping[str, Distribution]) -> Regression:
     """Copy with the priors of the user on scales; raise ValueError for an unknown name."""
     known = model.priors_used
     for name in priors:
         validation.one_of("prior", name, known)
+    if model.sigma is not None:
+        _check_support("sigma", model.sigma, constraints.positive)
     groups = (replace(g, effects=_with_own(g.effects, priors)) for g in model.groups)
     terms = tuple(_with_own(term, priors) for term in model.terms)
     return replace(model, terms=terms, groups=tuple(groups))
 
 
 def _with_own(term: Term, priors: Mapping[str, Distribution]) -> Term:
+    for site, default in term.priors.items():
+        _check_support(site, priors.get(site, default), default.support)
     own = {site: priors.get(site, prior) for site, prior in term.priors.items()}
     return replace(term, priors=own)
+
+
+def _check_support(site: str, prior: Distribution, needed: Any) -> None:
+    """Raise ValueError if a prior has values that a scale or a correlation cannot have."""
+    for value in (-2.0, 2.0):
+        at_value = prior.support(jnp.full(prior.shape(), value))  # pyright: ignore
+        if jnp.any(at_value) and not jnp.all(needed(jnp.full(prior.shape(), value))):
+            raise ValueError(
+                f"the prior of {site!r} must be a distribution of values that are possible, and "
+                f"{value:g} is not; got {type(prior).__name__}. Standard deviations are above 0, "
+                "as under dist.HalfNormal(1.0), and correlations between -1 and 1."
+            )
 
 
 def _warn_of_columns(
@@ -363,6 +445,14 @@ def _warn_of_columns(
     """Warn of collinear columns and of separated classes."""
     names = list(common.source.value.names[common.skip :])
     is_constant = np.ptp(X, axis=0) == 0.0
+    zero = [names[i] for i in np.flatnonzero(is_constant) if names[i] != "Intercept"]
+    if zero and is_constant.sum() > 1:
+        warnings.warn(
+            f"the columns {', '.join(map(repr, zero))} are constant: the data cannot tell their "
+            "effects from the intercept. Leave them out.",
+            UserWarning,
+            stacklevel=3,
+        )
     columns = X[:, ~is_constant]
     if not columns.shape[1] or len(X) <= columns.shape[1]:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,22 +26,32 @@ class Call:
     @classmethod
     def from_source(cls, source: str) -> Call | None:
         """Parse a call of a plain function; None for other expressions."""
+        # Python has no names in backticks: identifiers stand in for them.
+        quoted = re.findall("`[^`]*`", source)
+        for i, name in enumerate(quoted):
+            source = source.replace(name, f"_quoted_{i}_", 1)
+
+        def unparse(node: ast.expr) -> str:
+            text = ast.unparse(node)
+            return re.sub(r"_quoted_(\d+)_", lambda match: quoted[int(match[1])], text)
+
         try:
             node = ast.parse(source, mode="eval").body
         except SyntaxError:
             return None
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             return None
-        options = {keyword.arg or "": _literal(keyword.value) for keyword in node.keywords}
-        return cls(node.func.id, tuple(map(ast.unparse, node.args)), options)
+        options = {
+            word.arg or "": word.value.value
+            if isinstance(word.value, ast.Constant)
+            else unparse(word.value)
+            for word in node.keywords
+        }
+        return cls(node.func.id, tuple(map(unparse, node.args)), options)
 
     def __str__(self) -> str:
         options = (f"{name}={value}" for name, value in self.options.items())
         return f"{self.name}({', '.join((*self.arguments, *options))})"
-
-
-def _literal(node: ast.expr) -> Any:
-    return ast.literal_eval(node) if isinstance(node, ast.Constant) else ast.unparse(node)
 
 
 @dataclass(frozen=True)
@@ -62,10 +73,13 @@ class GroupCall:
 
 
 def term_source(term: Any) -> str:
-    """Source of a term, with names that are no identifiers in backticks."""
-    return ":".join(
-        f"`{factor.expr}`"
-        if factor.eval_method.value == "lookup" and not factor.expr.isidentifier()
-        else factor.expr
-        for factor in term.factors
-    )
+    """Source of a term: names that are no identifiers in backticks, arithmetic in braces."""
+    return ":".join(map(_factor_source, term.factors))
+
+
+def _factor_source(factor: Any) -> str:
+    method, source = factor.eval_method.value, factor.expr
+    if method == "lookup" and not source.isidentifier():
+        return f"`{source}`"
+    is_call = re.fullmatch(r"[\w.]+\(.*\)", source) is not None
+    return f"{{{source}}}" if method == "python" and not is_call else source

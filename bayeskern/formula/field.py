@@ -201,7 +201,7 @@ def _width(factor: Factor) -> int:
 
 def _flat(sums: Array) -> Array:
     """Effects of all groups along one axis: (G q, ...)."""
-    return sums.reshape(-1, *sums.shape[2:])
+    return sums.reshape(sums.shape[0] * sums.shape[1], *sums.shape[2:])
 
 
 def _cross(first: Factor, second: Factor, w: Array) -> Array:
@@ -398,7 +398,7 @@ MAX_UNROLLED = 4
 def _cholesky(A: Array) -> Array:
     """Lower Cholesky factors of matrices (..., m, m)."""
     m = A.shape[-1]
-    if m > MAX_UNROLLED:
+    if not 0 < m <= MAX_UNROLLED:
         return jnp.linalg.cholesky(A, symmetrize_input=False)
     L: list[list[Array]] = [[] for _ in range(m)]
     for i in range(m):
@@ -412,7 +412,7 @@ def _cholesky(A: Array) -> Array:
 def _solve(L: Array, B: Array, trans: int = 0) -> Array:
     """L^-1 B, or L'^-1 B for trans = 1, with lower triangular L (..., m, m) and B (..., m, c)."""
     m = L.shape[-1]
-    if m > MAX_UNROLLED:
+    if not 0 < m <= MAX_UNROLLED:
         if L.ndim == 2:
             return solve_triangular(L, B, lower=True, trans=trans)
         return jax.vmap(lambda L, B: solve_triangular(L, B, lower=True, trans=trans))(L, B)

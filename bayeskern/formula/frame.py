@@ -48,7 +48,12 @@ def read_table(data: Any, name: str = "data") -> pd.DataFrame:
     elif isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, Mapping):
-        frame = pd.DataFrame(dict(data))
+        try:
+            frame = pd.DataFrame(dict(data))
+        except ValueError as error:
+            raise ValueError(
+                f"{name} must have lists of the same length as its columns: {error}."
+            ) from None
     elif hasattr(data, "columns"):
         frame = _from_narwhals(data)
     else:
@@ -58,7 +63,11 @@ def read_table(data: Any, name: str = "data") -> pd.DataFrame:
         )
     if not len(frame):
         raise ValueError(f"{name} has no rows.")
-    return frame.rename(columns=str).reset_index(drop=True)
+    frame = frame.rename(columns=str).reset_index(drop=True)
+    if not frame.columns.is_unique:
+        double = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{name} has two columns with the name {double!r}. Rename one of them.")
+    return frame
 
 
 def _from_narwhals(data: Any) -> pd.DataFrame:
@@ -86,21 +95,30 @@ def required_columns(
     from formulaic.utils.variables import get_required_variables
 
     used: dict[str, None] = {}
-    terms = [term for s in sources for term in Formula(f"0 + {s}", _ordering="none")]  # pyright: ignore
-    for factor in (factor for term in terms for factor in term.factors):
-        names = factor.required_variables
-        if factor.eval_method.value == "python":
-            # `required_variables` leaves out the arguments of stateful transforms.
-            names = get_required_variables(factor.expr)
-        used |= dict.fromkeys(sorted({str(name.root) for name in names} - TRANSFORMS.keys()))
-    for column in used:
+    for source in sources:
+        try:
+            terms = list(Formula(f"0 + {source}", _ordering="none"))  # pyright: ignore
+        except SyntaxError:
+            raise ValueError(f"formula {formula!r} has {source!r}, which cannot be read.") from None
+        for factor in (factor for term in terms for factor in term.factors):
+            names = factor.required_variables
+            if factor.eval_method.value == "python":
+                # `required_variables` leaves out the arguments of stateful transforms.
+                names = get_required_variables(factor.expr)
+            used |= dict.fromkeys(sorted({str(name.root) for name in names} - TRANSFORMS.keys()))
+    require(used, frame, f"the formula {formula!r}", name)
+    return list(used)
+
+
+def require(columns: Iterable[str], frame: pd.DataFrame, user: str, name: str) -> None:
+    """Raise ValueError, with the nearest name, if a column is missing that `user` names."""
+    for column in columns:
         if column not in frame.columns:
             hint = suggestion(column, frame.columns)
             raise ValueError(
-                f"{name} has no column {column!r}, which the formula {formula!r} names.{hint} The "
-                f"columns are {', '.join(map(repr, frame.columns))}."
+                f"{name} has no column {column!r}, which {user} names.{hint} The columns are "
+                f"{', '.join(map(repr, frame.columns))}."
             )
-    return list(used)
 
 
 def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
@@ -120,7 +138,8 @@ def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     )
     if dropped.all():
         raise ValueError(f"{message}, so no complete row is left.")
-    warnings.warn(f"{message}: they are left out.", UserWarning, stacklevel=4)
+    left_out = "they are" if dropped.sum() > 1 else "it is"
+    warnings.warn(f"{message}: {left_out} left out.", UserWarning, stacklevel=3)
     return frame[~dropped].reset_index(drop=True)
 
 
@@ -144,13 +163,18 @@ class Columns:
     def fit(cls, source: str, frame: pd.DataFrame) -> tuple[Columns, np.ndarray]:
         """Columns of the data, (n, k), and their specification."""
         from formulaic import Formula
-        from formulaic.errors import FactorEvaluationError, FormulaParsingError
+        from formulaic.errors import FormulaicError
 
         try:
             formula: Any = Formula(source, _ordering="none")
-            matrix = formula.get_model_matrix(frame, na_action="ignore", output="numpy")
-        except (FactorEvaluationError, FormulaParsingError) as error:
-            raise ValueError(f"{source!r} cannot be evaluated: {error}") from None
+            # Values that are not finite get an error of their own.
+            with np.errstate(all="ignore"):
+                matrix = formula.get_model_matrix(frame, na_action="ignore", output="numpy")
+        except (FormulaicError, TypeError) as error:
+            raise ValueError(
+                f"{source!r} cannot be evaluated: {error}. Columns must be numbers or text; make "
+                "dates numbers, such as days since the first."
+            ) from None
         spec = matrix.model_spec
         terms = {
             str(t).replace("1", "Intercept") if str(t) == "1" else str(t): s
@@ -165,13 +189,16 @@ class Columns:
         Raises:
             ValueError: A factor has a level that the data of the fit lack.
         """
-        from formulaic.errors import DataMismatchWarning, FactorEncodingError, FactorEvaluationError
+        from formulaic.errors import DataMismatchWarning, FormulaicError
+        from formulaic.transforms import TRANSFORMS
 
+        variables = {str(variable) for variable in self.spec.required_variables}
+        require(sorted(variables - TRANSFORMS.keys()), frame, f"{self.source!r}", name)
         # formulaic would take numbers as they are where the data of the fit had levels.
         text = {column: object for column in self._plain_factors if column in frame.columns}
         # formulaic writes to the state, also of columns that it then refuses.
         state = {name: deepcopy(getattr(self.spec, name)) for name in STATE}
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error", DataMismatchWarning)
             try:
                 matrix = self.spec.update(**state).get_model_matrix(frame.astype(text))
@@ -181,9 +208,10 @@ class Columns:
                     f"{name} has the levels {levels} in {self.source!r}, which the data of the fit "
                     f"do not have. The known levels are {self._levels()}."
                 ) from None
-            except (FactorEvaluationError, FactorEncodingError) as error:
+            except (FormulaicError, TypeError) as error:
                 raise ValueError(
-                    f"{name} does not have the columns of {self.source!r}: {error}"
+                    f"{name} has values in {self.source!r} of another kind than the data of the "
+                    f"fit: {error}"
                 ) from None
         return self._finite(matrix, frame, name)
 
@@ -223,9 +251,20 @@ class Columns:
         return values
 
 
-def group_labels(source: str, frame: pd.DataFrame) -> np.ndarray:
-    """Label of the group of each row; parts of an interaction `a:b` are joined by ':'."""
+def group_labels(source: str, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+    """Label of the group of each row; parts of an interaction `a:b` are joined by ':'.
+
+    Raises:
+        ValueError: A column is missing, or a row has no value in it.
+    """
     parts = [part.strip("`") for part in source.split(":")]
+    require(parts, frame, f"the grouping factor {source!r}", name)
+    for part in parts:
+        if frame[part].isna().any():
+            row = int(np.argmax(frame[part].isna()))
+            raise ValueError(
+                f"{name} has no value of {part!r} in row {row}; give each row a group."
+            )
     labels = [_labels(frame[part]) for part in parts]
     if len(labels) == 1:
         return labels[0]

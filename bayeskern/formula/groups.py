@@ -44,7 +44,7 @@ class GroupTerm(eqx.Module):
     @classmethod
     def fit(cls, effects: Term, group: str, frame: pd.DataFrame) -> tuple[GroupTerm, np.ndarray]:
         """Term for the groups of a data frame, and the group of each row (n,)."""
-        codes, levels = pd.factorize(group_labels(group, frame), sort=True)
+        codes, levels = pd.factorize(group_labels(group, frame, "data"), sort=True)
         return cls(effects, group, levels, len(levels)), codes
 
     def codes(self, frame: pd.DataFrame) -> np.ndarray:

@@ -57,8 +57,13 @@ class Regression(Structure):
 
     # -- protocols ---------------------------------------------------------------------------------
 
-    def prepare(self, *args: Any, **kwargs: Any) -> tuple[Self, tuple]:
+    def prepare(self, *args: Any, y: Any = None, **kwargs: Any) -> tuple[Self, tuple]:
         """Return the model and its arguments, the observations and their extra values.
+
+        Args:
+            *args: None.
+            y: Other observations of the same rows, such as simulated ones, (n,).
+            **kwargs: None.
 
         Raises:
             TypeError: If arguments are given: the model has its data.
@@ -67,7 +72,11 @@ class Regression(Structure):
             raise TypeError(
                 "a regression has its data already: write bk.infer(bk.regression(formula, data))."
             )
-        return self, (self.y, self.extra)
+        if y is None:
+            return self, (self.y, self.extra)
+        if self.classes is not None:
+            y = [self.classes.index(label) for label in np.asarray(y).tolist()]
+        return self, (jnp.asarray(y, self.y.dtype), self.extra)
 
     def restore(self, args: tuple, columns: Any, classes: tuple | None) -> tuple[Self, tuple]:
         """Return the model and the saved arguments; `bk.load(path, model)` calls it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +85,13 @@ class FormulaParser(DefaultFormulaParser):
             # The parser puts an intercept after each '|', also after the first of '||'.
             if [t.token for t in with_intercepts[-4:]] == ["|", "1", "+", "|"]:
                 with_intercepts[-4:] = [Token("||", kind=Token.Kind.OPERATOR)]
+        pairs = re.search(r"\(\s*(?P<bar>\|\|?)|(\|\|?)\s*\)", formula)
+        if pairs is not None:
+            missing = "effects on the left" if pairs["bar"] else "a group on the right"
+            raise FormulaParsingError(
+                f"There must be {missing} of {(pairs['bar'] or pairs[2])!r} in "
+                f"{formula[pairs.start() :]!r}."
+            )
         return with_intercepts
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -24,6 +23,8 @@ from bayeskern.likelihoods import Likelihood
 # Groups of new rows: known groups keep their effects and others are drawn from the population; a
 # new group for each label; or no group effects, as for a group at the mean of the population.
 GROUPS = ("known", "new", "none")
+# Values of the rows of a fit that say nothing of new observations.
+NOT_PREDICTED = ("weights", "censored")
 
 
 class NewRows(NamedTuple):
@@ -58,28 +59,29 @@ def new_rows(
         seed: Seed of the effects of new groups.
         extra: Values that the likelihood needs of each row, in place of those in the frame.
     """
-    columns_of_newdata(model, frame, groups)
+    columns_of_newdata(model, frame, groups, extra)
     reader = model.source.value
-    eta = np.zeros((len(next(iter(draws.values()))), len(frame))) + np.asarray(reader.offset(frame))
+    eta = np.zeros((len(next(iter(draws.values()))), len(frame)))
+    eta += np.asarray(reader.offset(frame, "newdata"))
     for _, values in contributions(model, draws, frame, groups, seed):
         eta += values
     parameters = tuple(
         jnp.asarray(effects.columns(frame)) for effects in model.distributional.values()
     )
-    values = {**reader.extra(frame), **extra}
+    values = {**reader.extra(frame, "newdata", {*NOT_PREDICTED, *extra}), **extra}
     return NewRows(eta, parameters, model.likelihood.read_extra(values, len(frame)))
 
 
-def columns_of_newdata(model: Structure, frame: pd.DataFrame, groups: str = "known") -> list[str]:
-    """Columns of new data that the formulas need.
+def columns_of_newdata(
+    model: Structure, frame: pd.DataFrame, groups: str = "known", given: Collection[str] = ()
+) -> list[str]:
+    """Columns of new data that the formulas need, without values of rows that are given by name.
 
     Raises:
         ValueError: A column is missing, naming the nearest one; or `groups` is unknown.
     """
     validation.one_of("groups", groups, GROUPS)
-    syntax = model.source.value.syntax
-    row_values = {name: source for name, source in syntax.row_values.items() if name != "weights"}
-    sources = replace(syntax, row_values=row_values).sources(groups)
+    sources = model.source.value.syntax.sources(groups, {*NOT_PREDICTED, *given})
     sources += [effects.source.value.source for effects in model.distributional.values()]
     return required_columns(sources, frame, model.formulas[0], "newdata")
 

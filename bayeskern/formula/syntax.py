@@ -8,7 +8,7 @@ such as `s(x)` are told from arithmetic by their name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,13 @@ class Syntax:
     groups: tuple[GroupCall, ...]
     calls: tuple[Call, ...]
 
-    def sources(self, groups: str = "known") -> list[str]:
+    def sources(self, groups: str = "known", given: Collection[str] = ()) -> list[str]:
         """Sources of all columns on the right-hand side, and of the values of each row.
 
         Args:
             groups: "new" for the columns that rows of new groups need, which have no labels of
                 groups; "none" for those of rows without group effects.
+            given: Values of each row that are not read from columns.
         """
         calls = [c for c in self.calls if groups != "none" or "by" not in c.options]
         sources = [self.common, *(source for call in calls for source in call.arguments)]
@@ -53,7 +54,7 @@ class Syntax:
         if groups == "known":
             sources += [str(call.options["by"]) for call in calls if "by" in call.options]
             sources += [term.group for term in self.groups]
-        return [*sources, *self.row_values.values()]
+        return [*sources, *(s for name, s in self.row_values.items() if name not in given)]
 
 
 def parse(formula: str, columns: Iterable[str]) -> Syntax:
@@ -80,6 +81,8 @@ def parse(formula: str, columns: Iterable[str]) -> Syntax:
     context = {"__formulaic_variables_available__": [str(c) for c in columns]}
     try:
         parsed: Any = Formula(formula, _parser=FormulaParser(), _ordering="none", _context=context)
+    except SyntaxError as error:
+        raise ValueError(f"formula {formula!r} cannot be read at {error.text!r}.") from None
     except FormulaParsingError as error:
         # formulaic marks the place by colours of a terminal.
         place = re.sub(
@@ -112,6 +115,13 @@ def parse(formula: str, columns: Iterable[str]) -> Syntax:
             calls.append(call)
         else:
             common.append(term_source(term))
+    for source in (*common, *(group.effects for group in groups)):
+        special = re.search(rf"(?<![\w.])({'|'.join(SPECIAL_TERMS)})\(", source)
+        if special is not None:
+            raise ValueError(
+                f"formula {formula!r} has {special[1]}(...) inside {source!r}: it must be a term "
+                "of its own. For a function in each group write by=group, as in s(x, by=group)."
+            )
     common_formula = " + ".join(common if "1" in common else ["0", *common])
     return Syntax(response[0], row_values, common_formula, tuple(groups), tuple(calls))
 

@@ -19,7 +19,7 @@ import pandas as pd
 from jax import Array
 from numpyro.distributions import Distribution
 
-from bayeskern.formula.frame import Columns
+from bayeskern.formula.frame import Columns, require
 from bayeskern.kernels import HilbertSpace, IntegratedBrownian, NystromFeatures
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 
@@ -199,6 +199,7 @@ class Common(Term):
         normals = {
             site: dist.Normal(*(_squeezed(x[start:stop]) for x in (self.loc, self.sd)))
             for site, start, stop in self.slices
+            if site not in self.priors
         }
         return normals | self.priors
 
@@ -267,6 +268,25 @@ def _squeezed(x: Array) -> Array:
 # -- functions of columns --------------------------------------------------------------------------
 
 
+def numeric_columns(
+    name: str, arguments: Sequence[str], frame: pd.DataFrame
+) -> tuple[Columns, np.ndarray]:
+    """Columns of the arguments of a function, (n, d), which vary and have one column each.
+
+    Raises:
+        ValueError: An argument is a factor or constant.
+    """
+    source, X = Columns.fit(f"0 + {' + '.join(arguments)}", frame)
+    if X.shape[1] != len(arguments):
+        raise ValueError(
+            f"{name} needs numbers; its columns are factors: {', '.join(source.names)}."
+        )
+    if not np.ptp(X, axis=0).all():
+        constant = arguments[int(np.argmin(np.ptp(X, axis=0)))]
+        raise ValueError(f"{name} needs values that vary; {constant} is {X[0, 0]:g} in all rows.")
+    return source, X
+
+
 class Smooth(Term):
     """Smooth function s(x): a line and an integrated Brownian motion, a smoothing spline.
 
@@ -293,7 +313,7 @@ class Smooth(Term):
         cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float, knots: int
     ) -> tuple[Smooth, np.ndarray]:
         """Smooth with default priors, and its columns (n, k)."""
-        source, X = Columns.fit(f"0 + {arguments[0]}", frame)
+        source, X = numeric_columns(name, arguments, frame)
         low, high = X.min(), X.max()
         unit = (X[:, 0] - low) / (high - low)
         levels = np.unique(unit)
@@ -352,7 +372,7 @@ class Process(Term):
         cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float, kernel: Any
     ) -> tuple[Process, np.ndarray]:
         """Process with default priors, and its columns (n, m)."""
-        source, X = Columns.fit(f"0 + {' + '.join(arguments)}", frame)
+        source, X = numeric_columns(name, arguments, frame)
         d = X.shape[1]
         lower, width = X.min(axis=0), np.ptp(X, axis=0)
         box = HilbertSpace(kernel(), [-BOX_MARGIN] * d, [1.0 + BOX_MARGIN] * d, FREQUENCIES[d - 1])
@@ -415,19 +435,30 @@ class Monotone(Term):
         cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float
     ) -> tuple[Monotone, np.ndarray]:
         """Monotone effect with default priors, and its columns (n, D)."""
-        column = frame[arguments[0]]
+        source = arguments[0].strip("`")
+        column = frame[source]
         declared = getattr(getattr(column, "cat", None), "categories", None)
-        levels = tuple(sorted(set(column.tolist())) if declared is None else declared.tolist())
+        if declared is None and not pd.api.types.is_numeric_dtype(column):
+            raise ValueError(
+                f"{name} needs levels with an order; {source!r} is text. Make it numbers, or a "
+                "pandas.Categorical with its categories in order."
+            )
+        levels = tuple(sorted(column.unique().tolist()) if declared is None else declared.tolist())
+        if len(levels) < 2:
+            raise ValueError(
+                f"{name} needs two levels or more; {source!r} has {list(levels)} only."
+            )
         priors: dict[str, Distribution] = {
             f"simplex({name})": dist.Dirichlet(jnp.ones(len(levels) - 1))
         }
-        self = cls(name, priors, arguments[0], levels, jnp.asarray(COMMON_SDS * scale))
+        self = cls(name, priors, source, levels, jnp.asarray(COMMON_SDS * scale))
         return self, self.columns(frame)
 
     def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
+        require([self.source], frame, self.name, name)
         ranks = pd.Index(self.levels).get_indexer(frame[self.source])
         if (ranks < 0).any():
-            level = frame[self.source].iloc[int(np.argmax(ranks < 0))]
+            level = frame[self.source].tolist()[int(np.argmax(ranks < 0))]
             raise ValueError(
                 f"{name} has the level {level!r} in {self.name}; the known levels are "
                 f"{', '.join(map(repr, self.levels))}."

@@ -93,6 +93,9 @@ class Inflated:
 def _cases():
     real, counts, positive = [-5.0, 0.0, 1.0], [0.0, 1.0, 7.0], [0.0, 1.0, 9.0]
     yield Case(lk.Gaussian(noise=1.7), lambda m: stats.norm(m, np.sqrt(1.7)), real)
+    # Values that are observed; those that are limits have a test of their own.
+    observed = {"censored": np.ones(6)}
+    yield Case(lk.Censored(1.7), lambda m: stats.norm(m, np.sqrt(1.7)), real, observed)
     yield Case(lk.StudentT(df=7.0, scale=0.6), lambda m: stats.t(7.0, m, 0.6), real)
     yield Case(lk.Laplace(scale=0.8), lambda m: stats.laplace(m, 0.8), real)
     for link in ("logit", "probit", "cloglog"):

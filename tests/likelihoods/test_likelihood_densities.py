@@ -270,3 +270,11 @@ def test_other_likelihoods_are_not_exponential_families(likelihood):
     for name in ("natural_parameter", "log_normalizer", "sufficient_statistic", "base_measure"):
         with pytest.raises(NotImplementedError, match="is not an exponential family.*log_prob"):
             getattr(likelihood, name)(jnp.zeros(3))
+
+
+def test_censored_values_have_the_probability_of_a_half_line():
+    y, eta = np.array([0.5, 2.0, -1.0, 40.0]), np.array([0.0, 1.0, 0.5, 0.0])
+    normal = stats.norm(eta, np.sqrt(1.7))
+    log_p = lk.Censored(1.7).distribution(eta, np.array([1.0, 2.0, 3.0, 2.0])).log_prob(y)
+    expected = [normal.logpdf(y)[0], normal.logsf(y)[1], normal.logcdf(y)[2], normal.logsf(y)[3]]
+    assert_allclose(log_p, expected, rtol=1e-8)
