@@ -54,13 +54,6 @@ from bayeskern.forecast import (
     search_kernel,
     summary,
 )
-from bayeskern.formula import (
-    comparisons,
-    datagrid,
-    predictions,
-    regression,
-    slopes,
-)
 from bayeskern.gp import (
     GaussianProcess,
     GPRegression,
@@ -115,6 +108,7 @@ if _TYPE_CHECKING:
         NormalGamma,
         NormalNormal,
     )
+    from bayeskern.formula import comparisons, datagrid, predictions, regression, slopes
     from bayeskern.regressor import GPRegressor
     from bayeskern.reports import report
     from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
@@ -228,9 +222,13 @@ __all__ = [
 ]
 
 
-# scikit-learn takes a quarter of a second to import: estimators and reports are imported on first
-# use. The other names that are not imported above are in `bayeskern.course`.
+# scikit-learn and pandas take a quarter of a second each to import: estimators, regressions and
+# reports are imported on first use. Other names that are not imported above are in
+# `bayeskern.course`.
 _MODULES = {
+    **dict.fromkeys(
+        ("comparisons", "datagrid", "predictions", "regression", "slopes"), "bayeskern.formula"
+    ),
     "FourierRidge": "bayeskern.ridge",
     "GPRegressor": "bayeskern.regressor",
     "KernelRidge": "bayeskern.ridge",

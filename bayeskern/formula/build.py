@@ -98,7 +98,7 @@ def regression(
         2.0
     """
     several = isinstance(formula, Sequence) and not isinstance(formula, str) and formula
-    formulas = tuple(formula) if several else (formula,)
+    formulas: tuple[Any, ...] = tuple(formula) if several else (formula,)
     frame = read_table(data)
     main, *others = (parse(text, frame.columns) for text in formulas)
     sources = [main.response, *(s for syntax in (main, *others) for s in syntax.sources())]
@@ -221,8 +221,8 @@ def _likelihood(
     own = {name: priors[name] for name in family.hyperparameters() if name in priors}
     family = family.with_hyperparameters(**own) if own else family
     parameters = [other.response for other in others]
-    has_sigma = isinstance(family, Gaussian | Censored) and family.noise is None
-    known = ["sigma"] if has_sigma else list(family.hyperparameters())
+    is_normal = isinstance(family, Gaussian | Censored) and family.noise is None
+    known = ["sigma"] if is_normal else list(family.hyperparameters())
     for name in parameters:
         if not known:
             raise ValueError(
@@ -232,19 +232,16 @@ def _likelihood(
         validation.one_of("parameter of a formula", name, known)
     extra = RowReader(main, frame).extra(frame)
     response = _response(main.response, frame)
-    if not has_sigma:
+    if not isinstance(family, Gaussian | Censored) or family.noise is not None:
         return family.prepare(response, len(frame), extra), None
     # The default prior of the noise needs data that vary.
     prepared = family.with_hyperparameters(noise=1.0).prepare(response, len(frame), extra)
     if "sigma" in parameters:
         return prepared, None
+    if "sigma" in priors:
+        return prepared, priors["sigma"]
     y = np.asarray(prepared.y)
-    default = (
-        None
-        if "sigma" in priors
-        else family.default_prior("sigma", np.ptp(y) and y.std(), y[0], len(y))
-    )
-    return prepared, priors.get("sigma", default)
+    return prepared, family.default_prior("sigma", family.spread_of(y), y[0], len(y))
 
 
 def _response(source: str, frame: pd.DataFrame) -> Any:

@@ -346,8 +346,8 @@ class Precision(eqx.Module):
 
     def logdet(self) -> Array:
         """log |H|."""
-        diagonals = jnp.diagonal(self.L, axis1=1, axis2=2), jnp.diagonal(self.M)
-        return 2.0 * sum(jnp.sum(jnp.log(diagonal)) for diagonal in diagonals)
+        blocks = jnp.sum(jnp.log(jnp.diagonal(self.L, axis1=1, axis2=2)))
+        return 2.0 * (blocks + jnp.sum(jnp.log(jnp.diagonal(self.M))))
 
     def _split(self, A: Array, rest: Array) -> Effects:
         """Effects of u from those of A (G, m) and of the rest (r,)."""

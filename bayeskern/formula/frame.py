@@ -127,11 +127,11 @@ def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     Raises:
         ValueError: No row is complete.
     """
-    missing = frame[columns].isna()
+    missing = frame[columns].isna().to_numpy()
     dropped = missing.any(axis=1)
     if not dropped.any():
         return frame
-    incomplete = [column for column in columns if missing[column].any()]
+    incomplete = [c for c, gaps in zip(columns, missing.T, strict=True) if gaps.any()]
     message = (
         f"{counted(int(dropped.sum()), 'row')} of {len(frame):,} "
         f"{'lack' if dropped.sum() > 1 else 'lacks'} a value in {abbreviated(incomplete)}"
@@ -140,7 +140,7 @@ def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
         raise ValueError(f"{message}, so no complete row is left.")
     left_out = "they are" if dropped.sum() > 1 else "it is"
     warnings.warn(f"{message}: {left_out} left out.", UserWarning, stacklevel=3)
-    return frame[~dropped].reset_index(drop=True)
+    return frame.iloc[np.flatnonzero(~dropped)].reset_index(drop=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class Columns:
         from formulaic.errors import FormulaicError
 
         try:
-            formula: Any = Formula(source, _ordering="none")
+            formula: Any = Formula(source, _ordering="none")  # pyright: ignore
             # Values that are not finite get an error of their own.
             with np.errstate(all="ignore"):
                 matrix = formula.get_model_matrix(frame, na_action="ignore", output="numpy")
@@ -260,8 +260,9 @@ def group_labels(source: str, frame: pd.DataFrame, name: str = "newdata") -> np.
     parts = [part.strip("`") for part in source.split(":")]
     require(parts, frame, f"the grouping factor {source!r}", name)
     for part in parts:
-        if frame[part].isna().any():
-            row = int(np.argmax(frame[part].isna()))
+        is_missing = frame[part].isna().to_numpy()
+        if is_missing.any():
+            row = int(np.argmax(is_missing))
             raise ValueError(
                 f"{name} has no value of {part!r} in row {row}; give each row a group."
             )
@@ -271,5 +272,5 @@ def group_labels(source: str, frame: pd.DataFrame, name: str = "newdata") -> np.
     return np.array([":".join(map(str, row)) for row in zip(*labels, strict=True)], dtype=object)
 
 
-def _labels(column: pd.Series) -> np.ndarray:
+def _labels(column: Any) -> np.ndarray:
     return np.asarray(column.astype(object))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from numpyro.distributions.transforms import AffineTransform
 from bayeskern.formula.calls import GroupCall
 from bayeskern.formula.field import Factor
 from bayeskern.formula.frame import Columns, group_labels
-from bayeskern.formula.terms import Term
+from bayeskern.formula.terms import Term, sampled
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 
 # Concentration of the default LKJ prior: correlations near -1 and 1 are less likely than 0.
@@ -111,12 +112,12 @@ class Varying(Term):
         return [f"{name} | {self.group}" for name in self.names]
 
     def prior(self) -> tuple[Array, Array]:
-        sds = [numpyro.sample(f"sd({s})", self.priors[f"sd({s})"]) for s in self.sites_of_groups]
+        sds = [sampled(f"sd({s})", self.priors[f"sd({s})"]) for s in self.sites_of_groups]
         sd = jnp.stack(sds)
         if not self.correlated:
             return jnp.zeros(len(sds)), sd
         site, _ = _correlation_prior(self.names, self.group)
-        value = numpyro.sample(site, self.priors[site])
+        value = sampled(site, self.priors[site])
         if len(sds) == 2:
             L = jnp.array([[1.0, 0.0], [value, jnp.sqrt(1.0 - jnp.square(value))]])
             return jnp.zeros(2), sd[:, None] * L
@@ -139,7 +140,7 @@ class Varying(Term):
     def recovered_groups(self, b: Array, u: Array) -> dict[str, Array]:
         return {site: b[..., j] for j, site in enumerate(self.sites_of_groups)}
 
-    def effects(self, sites: Mapping[str, Array]) -> Array:
+    def effects(self, sites: Mapping[str, Any]) -> Array:
         return jnp.stack([jnp.asarray(sites[s]) for s in self.sites_of_groups], axis=-1)
 
 

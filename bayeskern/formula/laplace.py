@@ -81,14 +81,15 @@ class Mode(NamedTuple):
     steps: Array
 
 
-def square(u: Effects) -> Array:
-    """|u|^2."""
-    return sum(jnp.sum(jnp.square(part)) for part in jax.tree.leaves(u))
-
-
 def dot(u: Effects, v: Effects) -> Array:
     """u'v."""
-    return sum(map(jnp.sum, jax.tree.leaves(jax.tree.map(jnp.multiply, u, v))))
+    products = jax.tree.leaves(jax.tree.map(jnp.multiply, u, v))
+    return sum(map(jnp.sum, products), jnp.zeros(()))
+
+
+def square(u: Effects) -> Array:
+    """|u|^2."""
+    return dot(u, u)
 
 
 def moved(u: Effects, t: Array | float, step: Effects) -> Effects:
@@ -136,7 +137,9 @@ class LaplaceField(eqx.Module):
                 t = 0.5 * state[0]
                 return t, self.value(moved(mode.u, t, direction))
 
-            t, value = jax.lax.while_loop(too_long, halved, (jnp.asarray(2.0), -jnp.inf))
+            t, value = jax.lax.while_loop(
+                too_long, halved, (jnp.asarray(2.0), jnp.asarray(-jnp.inf))
+            )
             # No step rises any more: rounding errors dominate.
             stalled = t <= MIN_STEP_LENGTH
             steps = jnp.where(stalled, MAX_STEPS, mode.steps + 1)
@@ -198,7 +201,8 @@ class LaplaceObservations(Distribution):
             keys = jax.random.split(key_u, len(leaves))
             pairs = zip(keys, leaves, strict=True)
             white = [jax.random.normal(key, leaf.shape) for key, leaf in pairs]
-            return self._given(self.field.eta(jax.tree.unflatten(structure, white))).sample(key_y)
+            eta = self.field.eta(jax.tree.unflatten(structure, white))
+            return jnp.asarray(self._given(eta).sample(key_y))
 
         count = int(jnp.prod(jnp.array(sample_shape, int)))
         draws = jax.vmap(draw)(jax.random.split(key, count))

@@ -89,7 +89,7 @@ class Regression(Structure):
         """
         likelihood = self.likelihood
         smooth = likelihood.log_concave and not likelihood.kinked and likelihood.outputs is None
-        integrate = self.is_gaussian or (smooth and not samples_latents)
+        integrate = self.has_scales and (self.is_gaussian or (smooth and not samples_latents))
         if self.integrate is not None or integrate == self.integrate:
             return self
         return replace(self, integrate=integrate)

@@ -84,6 +84,12 @@ class Structure(eqx.Module):
         own = self.likelihood.hyperparameters().items()
         return priors | {name: value for name, value in own if isinstance(value, Distribution)}
 
+    @property
+    def has_scales(self) -> bool:
+        """True if anything but Gaussian effects is to be inferred."""
+        effects = {site for site, _, _ in self.common.slices} - self.common.priors.keys()
+        return bool(self.priors_used.keys() - effects)
+
     # -- groups with the same factor ---------------------------------------------------------------
 
     @property

@@ -80,7 +80,9 @@ def parse(formula: str, columns: Iterable[str]) -> Syntax:
         )
     context = {"__formulaic_variables_available__": [str(c) for c in columns]}
     try:
-        parsed: Any = Formula(formula, _parser=FormulaParser(), _ordering="none", _context=context)
+        parsed: Any = Formula(  # pyright: ignore[reportAbstractUsage]
+            formula, _parser=FormulaParser(), _ordering="none", _context=context
+        )
     except SyntaxError as error:
         raise ValueError(f"formula {formula!r} cannot be read at {error.text!r}.") from None
     except FormulaParsingError as error:

@@ -63,7 +63,7 @@ class Term(eqx.Module):
     def sample(self) -> Array:
         """Sample the effects (k,) and their scales inside a NumPyro model."""
         loc, root = self.prior()
-        u = numpyro.sample(f"white({self.name})", standard_normal(root.shape[-1:]))
+        u = sampled(f"white({self.name})", standard_normal(root.shape[-1:]))
         b = loc + (root * u if root.ndim == 1 else root @ u)
         for site, value in self.sites(b).items():
             numpyro.deterministic(site, value)
@@ -76,7 +76,7 @@ class Term(eqx.Module):
     def sample_groups(self, count: int) -> Array:
         """Sample effects (G, k) of G groups with the same scales inside a NumPyro model."""
         _, root = self.prior()
-        u = numpyro.sample(f"white({self.name})", standard_normal((count, *root.shape[-1:])))
+        u = sampled(f"white({self.name})", standard_normal((count, *root.shape[-1:])))
         b = u * root if root.ndim == 1 else u @ root.T
         for site, value in self.sites(b).items():
             numpyro.deterministic(site, value)
@@ -90,7 +90,7 @@ class Term(eqx.Module):
         """Sites of effects b (..., k)."""
         return {self.name: b}
 
-    def effects(self, sites: Mapping[str, Array]) -> Array:
+    def effects(self, sites: Mapping[str, Any]) -> Array:
         """Effects b (..., k) from their sites."""
         return sites[self.name]
 
@@ -109,6 +109,11 @@ class Term(eqx.Module):
     def sites_of_groups(self) -> list[str]:
         """Sites of `sample_groups` with the groups as their first axis."""
         return [self.name]
+
+
+def sampled(site: str, prior: Distribution) -> Array:
+    """Value of a site inside a NumPyro model, as an array."""
+    return jnp.asarray(numpyro.sample(site, prior))
 
 
 def standard_normal(shape: tuple[int, ...]) -> Distribution:
@@ -245,7 +250,7 @@ class Common(Term):
             sites[term] = value - b @ self.center if term == self.intercept else value
         return sites
 
-    def effects(self, sites: Mapping[str, Array]) -> Array:
+    def effects(self, sites: Mapping[str, Any]) -> Array:
         parts = [jnp.asarray(sites[term]) for term, _, _ in self.slices]
         pairs = zip(parts, self.slices, strict=True)
         columns = [p[..., None] if stop - start == 1 else p for p, (_, start, stop) in pairs]
@@ -346,7 +351,7 @@ class Smooth(Term):
 
     def prior(self) -> tuple[Array, Array]:
         site = f"sd({self.name})"
-        sd = numpyro.sample(site, self.priors[site])
+        sd = sampled(site, self.priors[site])
         m = len(self.center) - 1
         root = jnp.concatenate([jnp.reshape(self.slope_sd, 1), jnp.full(m, sd)])
         return jnp.zeros(m + 1), root
@@ -397,7 +402,7 @@ class Process(Term):
 
     def prior(self) -> tuple[Array, Array]:
         sites = f"sd({self.name})", f"lengthscale({self.name})"
-        sd, lengthscale = (numpyro.sample(site, self.priors[site]) for site in sites)
+        sd, lengthscale = (sampled(site, self.priors[site]) for site in sites)
         inner = eqx.tree_at(
             lambda k: (k.lengthscale, k.variance),
             self.kernel.inner,
@@ -475,13 +480,13 @@ class Monotone(Term):
 
     def prior(self) -> tuple[Array, Array]:
         site = f"simplex({self.name})"
-        steps = numpyro.sample(site, self.priors[site])
+        steps = sampled(site, self.priors[site])
         return jnp.zeros(len(self.levels) - 1), self.sd * steps[:, None]
 
     def sites(self, b: Array) -> dict[str, Array]:
         return {self.name: jnp.sum(b, axis=-1)}
 
-    def effects(self, sites: Mapping[str, Array]) -> Array:
+    def effects(self, sites: Mapping[str, Any]) -> Array:
         return jnp.asarray(sites[self.name])[..., None] * jnp.asarray(
             sites[f"simplex({self.name})"]
         )

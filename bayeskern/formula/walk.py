@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 from jax import Array
 from numpyro.distributions import Distribution
 
 from bayeskern.formula.frame import Columns
-from bayeskern.formula.terms import Term
+from bayeskern.formula.terms import Term, sampled
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 
 # Number of distinct times up to which a process is factored as a matrix.
@@ -78,13 +78,13 @@ class Walk(Term):
 
     def prior(self) -> tuple[Array, Array]:
         m, site = len(self.times), f"sd({self.name})"
-        sd = numpyro.sample(site, self.priors[site])
+        sd = sampled(site, self.priors[site])
         steps = jnp.diff(self.times)
         if self.kind == "rw":
             sums = jnp.tril(jnp.ones((m, m))) * jnp.sqrt(jnp.concatenate([jnp.zeros(1), steps]))
             return jnp.zeros(m), sd * (sums - jnp.mean(sums, axis=0))
         site = f"rho({self.name})"
-        log_rho = jnp.log(numpyro.sample(site, self.priors[site]))
+        log_rho = jnp.log(sampled(site, self.priors[site]))
         lags = jnp.maximum(self.times[:, None] - self.times, 0.0)
         innovations = jnp.concatenate([jnp.ones(1), jnp.sqrt(-jnp.expm1(2.0 * log_rho * steps))])
         return jnp.zeros(m), sd * jnp.tril(jnp.exp(log_rho * lags)) * innovations
@@ -113,7 +113,7 @@ class Walk(Term):
         return values[:, rows]
 
 
-def _bridge(t, before, after, sd, rho) -> tuple[np.ndarray, np.ndarray]:
+def _bridge(t: float, before: Any, after: Any, sd: np.ndarray, rho: Any) -> tuple[Any, Any]:
     """Mean and variance of the process at t given its values at the neighbouring times."""
     # The stationary prior counts once; a random walk has none.
     precision = 0.0 if rho is None else 1.0 / np.square(sd)

@@ -27,7 +27,7 @@ POSITIVE = np.array([0.1, 0.4, 0.9, 1.7, 3.0, 6.0])
 EXPOSURE = np.array([0.5, 1.0, 2.0, 10.0, 3.0, 0.1])
 TRIALS = np.array([1, 2, 5, 12, 7, 30])
 #: what a likelihood needs beside y, if all rows have the same
-ONE_ROW = {"trials": 10.0, "exposure": 2.0}
+ONE_ROW = {"trials": 10.0, "exposure": 2.0, "censored": 1.0}
 NOTHING: dict = {}
 
 
