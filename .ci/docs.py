@@ -110,7 +110,8 @@ def typeset(text: str) -> str:
     def formula(match):
         code, display, inline = match.groups()
         if code:
-            return code
+            # In a table GitHub needs a backslash before a bar, also in code; the site shows it.
+            return code if code.startswith("```") else code.replace(r"\|", "|")
         if display:
             return f'\n<div class="formula">{mathml(display.strip(), "block")}</div>\n'
         return f"<span>{mathml(inline)}</span>"  # In a span it stays within its line.

@@ -363,7 +363,7 @@ CENSORING = {
 
 
 def _censoring(column: str, frame: pd.DataFrame) -> np.ndarray:
-    """Codes of `Censored` for each value of the response."""
+    """Censoring of each value of the response: `OBSERVED`, `AT_LEAST` or `AT_MOST`."""
     codes = frame[column].map(lambda value: CENSORING.get(value, np.nan)).to_numpy(float)
     if np.isnan(codes).any():
         row = int(np.argmax(np.isnan(codes)))

@@ -1,4 +1,4 @@
-"""Ship damage, housing, the Nile, rats and the funnel against published and exact results."""
+"""Ship damage, housing, the Nile, rats, dyes and the funnel against published and exact results."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 import bayeskern as bk
 from bayeskern import gallery
-from models import funnel, housing, rats, ship_damage
+from models import dyes, funnel, housing, rats, ship_damage
 
 
 def weights_by_feature(name: str, posterior) -> dict:
@@ -139,3 +139,36 @@ def test_noncentred_funnel_is_exact_for_laplace():
     assert stats.kstest(log_variance, stats.norm(0.0, 3.0).cdf).pvalue > 1e-3
     # The mode of the centred density: -v^2 / 18 - 9 v / 2 is largest at -40.5.
     assert bk.infer(funnel.model, method="laplace", seed=1, progress=False).trust.verdict == "bad"
+
+
+# -- dyes ------------------------------------------------------------------------------------------
+
+
+def test_dyes_have_the_published_mean_squares():
+    means = dyes.YIELDS.mean(axis=1)
+    within = dyes.YIELDS.var(axis=1, ddof=1).mean()
+    between = 5.0 * means.var(ddof=1)
+    assert (between, within) == (11271.5, 2451.25)
+    assert round(np.sqrt((between - within) / 5.0), 1) == 42.0 and round(np.sqrt(within), 1) == 49.5
+
+
+@pytest.mark.slow
+def test_dyes_agree_with_quadrature_over_both_sds():
+    posterior = gallery.load("dyes").fit("importance", seed=1, progress=False)
+    assert posterior.trust.verdict == "good"
+    y, means = dyes.YIELDS, dyes.YIELDS.mean(axis=1)
+    between, within = np.meshgrid(np.linspace(0.05, 400, 1200), np.linspace(20, 150, 600))
+    # Priors: exponential with the sd of y as mean, and a mean of N(mean of y, (2.5 sd of y)^2).
+    squares = 4.0 * y.var(axis=1, ddof=1).sum()
+    log_density = -24.0 * np.log(within) - 0.5 * squares / within**2 - (between + within) / y.std()
+    a, b = between**2 + within**2 / 5.0, 6.25 * y.var()
+    centered = means - y.mean()
+    log_density -= 2.5 * np.log(a) + 0.5 * np.log(a + 6.0 * b) + 0.5 * centered @ centered / a
+    weights = np.exp(log_density - log_density.max())
+    for site, grid in {"sd(Intercept | batch)": between, "sigma": within}.items():
+        mean = np.average(grid, weights=weights)
+        sd = np.sqrt(np.average((grid - mean) ** 2, weights=weights))
+        draws = posterior.flat[site]
+        # Four standard errors of 4,000 effective draws.
+        assert abs(draws.mean() - mean) < 4.0 * sd / np.sqrt(4000.0), site
+        np.testing.assert_allclose(draws.std(), sd, rtol=0.1)
