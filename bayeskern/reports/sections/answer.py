@@ -7,14 +7,21 @@ from functools import partial
 
 from bayeskern.core.formatting import counted
 from bayeskern.diagnostics.priors import exact_marginals
+from bayeskern.formula.groups import Varying
+from bayeskern.formula.marginal import predictors
+from bayeskern.formula.model import Regression
+from bayeskern.inference import Posterior
 from bayeskern.protocols import HasSentences
 from bayeskern.reports.blocks import Block, text
 from bayeskern.reports.sections import parameters
 from bayeskern.reports.sections.process import has_function, process
+from bayeskern.reports.style import as_svg
 from bayeskern.reports.subject import Subject
 from bayeskern.reports.wording import listed
 
 block = partial(Block, "answer")
+# Groups up to which a figure names each.
+MAX_GROUPS = 60
 
 
 def answer(subject: Subject) -> Iterator[Block]:
@@ -25,7 +32,23 @@ def answer(subject: Subject) -> Iterator[Block]:
     if isinstance(subject.model, HasSentences):
         for sentence in subject.model.sentences(subject.posterior.flat):
             yield text(sentence)
+    if isinstance(subject.model, Regression):
+        yield from _effects(subject.posterior, subject.model)
     yield from estimates(subject)
+
+
+def _effects(posterior: Posterior, model: Regression) -> Iterator[Block]:
+    """Figures of the effects of a regression beside the data, and of its groups."""
+    # matplotlib takes a while to import.
+    from bayeskern.formula.effect_plots import caterpillar, conditional
+
+    if predictors(model):
+        yield Block("parameters", "terms", figure=as_svg(conditional, posterior))
+    varying = {t.group: t.count for t in model.groups if isinstance(t.effects, Varying)}
+    for group, count in varying.items():
+        if count <= MAX_GROUPS:
+            figure = as_svg(caterpillar, posterior, group)
+            yield Block("parameters", "groups", figure=figure, group=group)
 
 
 def question(subject: Subject) -> str:

@@ -1,0 +1,58 @@
+"""The command `regress`, sentences on effects, and the report of a regression."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from bayeskern import cli
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory):
+    """Counts that a unit of x multiplies by 2, in ten shops that differ by an sd of .5."""
+    rng = np.random.default_rng(0)
+    shop, x = np.repeat(np.arange(10), 12), rng.normal(size=120)
+    kind = rng.choice(["new", "old"], 120)
+    eta = 1.0 + np.log(2.0) * x + 0.5 * rng.normal(size=10)[shop] + 0.3 * (kind == "old")
+    path = tmp_path_factory.mktemp("visits") / "visits.csv"
+    pd.DataFrame({"n": rng.poisson(np.exp(eta)), "x": x, "kind": kind, "shop": shop}).to_csv(path)
+    return path
+
+
+def test_regress_prints_the_effects_and_writes_the_files(visits, tmp_path, capsys):
+    formula = "n ~ x + kind + (1 | shop)"
+    arguments = ["--family", "poisson", "--method", "laplace", "--output", str(tmp_path)]
+    with pytest.raises(SystemExit) as end:
+        cli.main(["regress", str(visits), formula, *arguments])
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert "One unit more of x multiplies n by 1.9" in printed or "multiplies n by 2.0" in printed
+    assert "kind = old rather than new multiplies n by 1." in printed
+    assert "Groups of shop differ in n by a standard deviation of 0." in printed
+    loaded = bk.load(tmp_path / "posterior.nc")
+    table = pd.read_csv(tmp_path / "effects.csv", index_col=0)
+    assert list(table.index[:3]) == ["Intercept", "x", "kind"]
+    assert table.loc["x", "mean"] == pytest.approx(loaded.draws["x"].mean(), abs=0.01)
+    page = (tmp_path / "report.html").read_text()
+    for text in ("One unit more of x multiplies n by", "Effects of each shop in order", formula):
+        assert text in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["n ~ z"], "no column 'z'"),
+        (["n ~ x +"], "cannot be read"),
+        ([], "there is no formula"),
+        (["n ~ x", "--family", "posson"], "Did you mean 'poisson'"),
+        (["n ~ x", "--method", "nut"], "Did you mean 'nuts'"),
+    ],
+)
+def test_regress_refuses_mistakes_in_a_line(visits, tmp_path, capsys, arguments, message):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["regress", str(visits), *arguments, "--output", str(tmp_path)])
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
