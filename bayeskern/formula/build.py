@@ -25,7 +25,7 @@ from bayeskern.formula.model import Regression
 from bayeskern.formula.syntax import Syntax, parse
 from bayeskern.formula.terms import FREQUENCIES, Common, Monotone, Process, Smooth, Term
 from bayeskern.formula.walk import Walk
-from bayeskern.likelihoods import Censored, Gaussian, Likelihood
+from bayeskern.likelihoods import Categorical, Censored, Dirichlet, Gaussian, Likelihood
 from bayeskern.likelihoods.censored import AT_LEAST, AT_MOST, OBSERVED
 from bayeskern.likelihoods.separation import separated
 from bayeskern.linear.design import OpaqueStatic
@@ -211,7 +211,8 @@ def _likelihood(
             "family must be the name of a likelihood, such as 'poisson', or one of "
             f"bayeskern.likelihoods; got {family!r}."
         )
-    if family.outputs is not None:
+    # The numbers of classes and of parts are not known before the data are read.
+    if isinstance(family, Categorical | Dirichlet) or family.outputs is not None:
         raise ValueError(
             f"{type(family).__name__} has a linear predictor for each output, and a formula one "
             "alone. Use bk.BayesianGLM."

@@ -48,6 +48,8 @@ ERRORS = {
     "response not finite": ("y ~ x", put("y", 3, np.inf), {}, "infinite, the first in row 3"),
     "logarithm": ("y ~ log(x)", put("x", slice(None), -1.0), {}, r"log\(x\) is nan in row 0"),
     "constant response": ("y ~ x", FRAME.assign(y=1.0), {}, r"y is constant \(1.0 in all 48"),
+    "classes": ("text ~ x", FRAME, {"family": "categorical"}, "Use bk.BayesianGLM"),
+    "parts": ("y ~ x", FRAME, {"family": "dirichlet"}, "Use bk.BayesianGLM"),
     "text response": ("text ~ x", FRAME, {}, "y must be numeric"),
     "dates": ("y ~ day", FRAME, {}, "'1 \\+ day' cannot be evaluated.*make dates numbers"),
     "negative count": ("count ~ x", put("count", 7, -1), {"family": "poisson"}, "row 7: -1.0"),
