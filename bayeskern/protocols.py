@@ -160,6 +160,17 @@ class ChoosesForm(Protocol):
 
 
 @runtime_checkable
+class HasPlainForm(Protocol):
+    """A model whose sites samplers may replace by others, although it has computations of its own.
+
+    Attributes:
+        is_plain: True if this form of the model samples all of its latents.
+    """
+
+    is_plain: bool
+
+
+@runtime_checkable
 class HasPredictive(Protocol):
     """A model that knows the distribution of new observations given its latents."""
 

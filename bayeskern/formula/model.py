@@ -94,6 +94,11 @@ class Regression(Structure):
             return self
         return replace(self, integrate=integrate)
 
+    @property
+    def is_plain(self) -> bool:
+        """True if the effects are sampled."""
+        return self.integrate is False
+
     def marginal(self, y: Array, extra: dict[str, Array] | None = None) -> Marginal | None:
         """The model with its effects integrated out; None if they are sampled."""
         if self.integrate is False:

@@ -65,10 +65,15 @@ def _change(name: str, references: Mapping[str, str]) -> str:
 
 
 def _references(model: Structure) -> dict[str, str]:
-    """First level of each factor, with which the others are compared."""
-    states = model.common.source.value.spec.encoder_state.items()
-    levels = {factor: state.get("categories") for factor, (_, state) in states}
-    return {factor: str(known[0]) for factor, known in levels.items() if known}
+    """Level of each factor that has no column, with which the others are compared."""
+    source = model.common.source.value
+    references = {}
+    for factor, (_, state) in source.spec.encoder_state.items():
+        levels = map(str, state.get("categories") or ())
+        without = [level for level in levels if f"{factor}[T.{level}]" not in source.names]
+        if len(without) == 1:
+            references[factor] = without[0]
+    return references
 
 
 def _interval(values: np.ndarray) -> str:

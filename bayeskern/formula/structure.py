@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpyro
@@ -9,6 +11,7 @@ from jax import Array
 from jax.scipy.linalg import block_diag
 from numpyro.distributions import Distribution
 
+from bayeskern import hyperparameters as hyper
 from bayeskern.formula.groups import GroupTerm
 from bayeskern.formula.terms import Common, Term
 from bayeskern.likelihoods import Gaussian, Likelihood
@@ -83,6 +86,24 @@ class Structure(eqx.Module):
             priors["sigma"] = self.sigma
         own = self.likelihood.hyperparameters().items()
         return priors | {name: value for name, value in own if isinstance(value, Distribution)}
+
+    def describe(self) -> str:
+        """The model in mathematics: the distribution of y, the linear predictor, and all priors."""
+        syntax, family = self.source.value.syntax, type(self.likelihood).__name__
+        parameters = ["eta", *self.distributional, *(["sigma"] if self.sigma is not None else [])]
+        parameters += [name for name in self.likelihood.hyperparameters() if name != "noise"]
+        link = f"link {self.likelihood.link_name}"
+        terms = [site for site, _, _ in self.common.slices] + [term.name for term in self.terms]
+        terms += [f"({g.effects.name})" for g in self.groups]
+        terms += [str(call) for call in syntax.calls if call.name == "offset"]
+        lines = [f"{syntax.response} ~ {family}({', '.join(parameters)}), {link}"]
+        lines.append(f"eta = {' + '.join(terms)}")
+        for name, effects in self.distributional.items():
+            lines.append(f"log {name} = {' + '.join(site for site, _, _ in effects.slices)}")
+        for site, prior in self.priors_used.items():
+            shown = re.sub(r"\d+\.\d+", lambda digits: f"{float(digits[0]):.4g}", hyper.show(prior))
+            lines.append(f"{site} ~ {shown}")
+        return "\n".join(lines)
 
     @property
     def has_scales(self) -> bool:

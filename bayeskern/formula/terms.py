@@ -6,6 +6,7 @@ T that depends on the scales of the term.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -263,7 +264,17 @@ class Common(Term):
     @property
     def labels(self) -> dict[str, list[str]]:
         names = self.source.value.names[self.skip :]
-        return {t: list(names[start:stop]) for t, start, stop in self.slices if stop - start > 1}
+        return {
+            site: list(map(_level, names[start:stop]))
+            for site, start, stop in self.slices
+            if stop - start > 1
+        }
+
+
+def _level(column: str) -> str:
+    """Level in the name of a column of one factor: "2" for "C(period)[T.2]"."""
+    level = re.fullmatch(r"[^\[:]+\[(?:T\.)?([^\]]+)\]", column)
+    return column if level is None else level[1]
 
 
 def _squeezed(x: Array) -> Array:

@@ -47,7 +47,7 @@ from bayeskern.inference.model.trace.distribution_pytrees import sort_leaves
 from bayeskern.inference.model.trace.enumeration import is_step
 from bayeskern.inference.model.trace.imputed import Imputed
 from bayeskern.inference.model.trace.sites import trace_at
-from bayeskern.protocols import Marginal
+from bayeskern.protocols import HasPlainForm, Marginal
 
 # Suffix of the name of x', as in NumPyro's LocScaleReparam.
 SUFFIX = "_decentered"
@@ -146,7 +146,10 @@ def noncentred(target: Target) -> Marginal | None:
     out or imputed, or subsampled plates, or if Hessians would be too costly.
     """
     model = target.model
-    if isinstance(model, (*OWN_COMPUTATIONS, Imputed)) or target.discrete or target.subsampled:
+    is_plain = isinstance(model, HasPlainForm) and model.is_plain
+    if isinstance(model, Imputed) or (isinstance(model, OWN_COMPUTATIONS) and not is_plain):
+        return None
+    if target.discrete or target.subsampled:
         return None
     if not 0 < target.size <= MAX_CENTRED_SIZE or is_costly(target):
         return None
