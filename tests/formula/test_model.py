@@ -1,0 +1,49 @@
+"""The model in mathematics, labels of levels, and the form that samplers see."""
+
+import dataclasses
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+from bayeskern.formula import regression
+from bayeskern.inference.model.centring import noncentred
+from bayeskern.inference.model.target import Target
+from tests.formula.dense import table
+
+FRAME = table().assign(count=lambda f: np.round(f["e"]).astype(int))
+
+
+def test_model_in_mathematics_names_the_terms_and_priors():
+    priors = {"x": dist.Normal(0.0, 2.0), "sd(Intercept | g)": dist.HalfNormal(1.5)}
+    model = regression(["y ~ x + s(z) + (1 | g)", "sigma ~ x"], FRAME, priors=priors)
+    lines = model.describe().splitlines()
+    assert lines[:3] == [
+        "y ~ Gaussian(eta, sigma), link identity",
+        "eta = Intercept + x + s(z) + (1 | g)",
+        "log sigma = sigma_Intercept + sigma_x",
+    ]
+    assert "x ~ Normal(0, 2)" in lines
+    assert "sd(Intercept | g) ~ HalfNormal(1.5)" in lines
+    assert {line.partition(" ~ ")[0] for line in lines[3:]} == set(model.priors_used)
+
+
+@pytest.mark.parametrize("formula", ["y ~ f", "y ~ C(f)", "y ~ C(f, contr.treatment('b'))"])
+def test_levels_are_labels_and_are_compared_with_the_level_that_has_no_column(formula):
+    model = regression(formula, FRAME)
+    (site,) = [site for site in model.dims if site != "Intercept"]
+    base = "b" if "'b'" in formula else "a"
+    others = [level for level in "abc" if level != base]
+    assert model.coords[f"{site} column"] == others
+    draws = {"Intercept": np.zeros(2), site: np.ones((2, 2)), "sigma": np.ones(2)}
+    starts = [sentence.partition(" changes")[0] for sentence in model.sentences(draws)]
+    assert starts == [f"f = {level} rather than {base}" for level in others]
+
+
+def test_samplers_may_centre_sampled_effects_and_only_these():
+    model = regression("count ~ x + (x | g)", FRAME, family="poisson")
+    args = model.prepare()[1]
+    assert noncentred(Target.from_model(model, args, {})) is None
+    sampled = dataclasses.replace(model, integrate=False)
+    form = noncentred(Target.from_model(sampled, args, {}))
+    assert {*form.model.centredness} == {"Intercept | g", "x | g"}
