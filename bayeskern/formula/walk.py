@@ -69,8 +69,18 @@ class Walk(Term):
         return self.source.value(frame, name)[:, 0] / float(self.step)
 
     def columns(self, frame: pd.DataFrame, name: str = "newdata") -> np.ndarray:
-        nearest = np.abs(self._times(frame, name)[:, None] - np.asarray(self.times))
-        return (nearest < 1e-9 * np.max(np.abs(np.asarray(self.times)))).astype(float)
+        times = np.asarray(self.times)
+        lags = np.abs(self._times(frame, name)[:, None] - times)
+        columns = (lags < 1e-9 * np.max(np.abs(times))).astype(float)
+        unknown = columns.sum(axis=1) == 0.0
+        if unknown.any():
+            # Without groups `contribution` draws the values at new times.
+            row = int(np.argmax(unknown))
+            raise ValueError(
+                f"{name} has a time in row {row} that the data of {self.name} do not have; a "
+                "process in each group is known at the times of the fit only."
+            )
+        return columns
 
     @property
     def width(self) -> int:

@@ -157,6 +157,8 @@ def test_walks_have_their_covariance_and_go_on_given_their_neighbours(kind):
     error = np.sqrt(np.diag(cov) / count)
     assert np.all(np.abs(values.mean(axis=0) - gain @ b) < 4.0 * error + 1e-5)
     assert_allclose(np.cov(values.T), cov, atol=0.05 * np.diag(cov).max())
+    with pytest.raises(ValueError, match="in row 0 that the data of"):
+        term.columns(frame)
 
 
 def test_smooth_is_an_integrated_brownian_motion():
