@@ -145,7 +145,8 @@ def noncentred(target: Target) -> Marginal | None:
     None if there is no such site, if the model has computations of its own, latents that are summed
     out or imputed, or subsampled plates, or if Hessians would be too costly.
     """
-    model = target.model
+    # Any: the type checker would follow all combinations of the protocols below.
+    model: Any = target.model
     is_plain = isinstance(model, HasPlainForm) and model.is_plain
     if isinstance(model, Imputed) or (isinstance(model, OWN_COMPUTATIONS) and not is_plain):
         return None
