@@ -145,12 +145,7 @@ def noncentred(target: Target) -> Marginal | None:
     None if there is no such site, if the model has computations of its own, latents that are summed
     out or imputed, or subsampled plates, or if Hessians would be too costly.
     """
-    # Any: the type checker would follow all combinations of the protocols below.
-    model: Any = target.model
-    is_plain = isinstance(model, HasPlainForm) and model.is_plain
-    if isinstance(model, Imputed) or (isinstance(model, OWN_COMPUTATIONS) and not is_plain):
-        return None
-    if target.discrete or target.subsampled:
+    if not _has_plain_sites(target.model) or target.discrete or target.subsampled:
         return None
     if not 0 < target.size <= MAX_CENTRED_SIZE or is_costly(target):
         return None
@@ -163,8 +158,15 @@ def noncentred(target: Target) -> Marginal | None:
     if not centredness:
         return None
     names = (*shapes, *target.deterministics)
-    form = PartlyCentred(model, centredness, scales)
+    form = PartlyCentred(target.model, centredness, scales)
     return Marginal(form, target.args, partial(_sites_of_model, names), target.kwargs)
+
+
+def _has_plain_sites(model: object) -> bool:
+    """True if all computations of a model are those of its sites."""
+    if isinstance(model, HasPlainForm):
+        return model.is_plain
+    return not isinstance(model, (*OWN_COMPUTATIONS, Imputed))
 
 
 def _sites_of_model(
