@@ -16,6 +16,7 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import kernels
 from bayeskern.core import validation
+from bayeskern.core.extras import needed_for
 from bayeskern.formula.calls import Call
 from bayeskern.formula.field import Design, Factor, SparseCross
 from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
@@ -97,6 +98,8 @@ def regression(
         >>> print(posterior.draws["x"].mean().round(1))
         2.0
     """
+    with needed_for("A regression by formula", package="formulaic", extra="formula"):
+        import formulaic  # noqa: F401  # slow to import, and needed below
     several = isinstance(formula, Sequence) and not isinstance(formula, str) and formula
     formulas: tuple[Any, ...] = tuple(formula) if several else (formula,)
     frame = read_table(data)

@@ -21,7 +21,7 @@ from jax import Array
 from numpyro.distributions import Distribution
 
 from bayeskern.formula.frame import Columns, require
-from bayeskern.kernels import HilbertSpace, IntegratedBrownian, NystromFeatures
+from bayeskern.kernels import HilbertSpace, IntegratedBrownian
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 
 # Default prior sd of a common effect in units of sd(eta) / sd(x), as in rstanarm.
@@ -329,6 +329,9 @@ class Smooth(Term):
         cls, name: str, arguments: Sequence[str], frame: pd.DataFrame, scale: float, knots: int
     ) -> tuple[Smooth, np.ndarray]:
         """Smooth with default priors, and its columns (n, k)."""
+        # scikit-learn takes long to import.
+        from bayeskern.kernels.approximation import NystromFeatures
+
         source, X = numeric_columns(name, arguments, frame)
         low, high = X.min(), X.max()
         unit = (X[:, 0] - low) / (high - low)
