@@ -261,20 +261,6 @@ class HasDims(Protocol):
     dims: Mapping
 
 
-@runtime_checkable
-class HasSentences(Protocol):
-    """A model that says what its parameters mean."""
-
-    @property
-    def title(self) -> str:
-        """Heading of a report."""
-        ...
-
-    def sentences(self, draws: dict) -> list[str]:
-        """Sentences on the parameters, in the units of the data, for draws (S, *site)."""
-        ...
-
-
 def columns_of(model: object) -> tuple[str, ...] | None:
     """Column names of the data frame that a model was fitted to, or None."""
     return model.columns if isinstance(model, HasColumns) else None

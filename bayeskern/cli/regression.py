@@ -16,12 +16,14 @@ from bayeskern.core import files, validation
 from bayeskern.formula.build import families
 from bayeskern.inference import METHODS
 
+FAMILIES = ", ".join(name for name, kind in families().items() if not kind.multivariate)
+
 
 @app.command
 def regress(
     data: Path,
     *formula: str,
-    family: Annotated[str, Parameter(help=f"One of {', '.join(families())}.")] = "gaussian",
+    family: Annotated[str, Parameter(help=f"One of {FAMILIES}.")] = "gaussian",
     method: Annotated[str, Parameter(help=f"One of {NAMES}.")] = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),

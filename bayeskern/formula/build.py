@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jax import Array
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import kernels
 from bayeskern.core import validation
 from bayeskern.core.extras import needed_for
 from bayeskern.formula.calls import Call
+from bayeskern.formula.common import Common
 from bayeskern.formula.field import Design, Factor, SparseCross
 from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
 from bayeskern.formula.groups import GroupTerm, Varying
 from bayeskern.formula.integrated import Rows
 from bayeskern.formula.model import Regression
+from bayeskern.formula.reader import RowReader
 from bayeskern.formula.syntax import Syntax, parse
-from bayeskern.formula.terms import FREQUENCIES, Common, Monotone, Process, Smooth, Term
+from bayeskern.formula.terms import FREQUENCIES, Monotone, Process, Smooth, Term
 from bayeskern.formula.walk import Walk
-from bayeskern.likelihoods import Categorical, Censored, Dirichlet, Gaussian, Likelihood
-from bayeskern.likelihoods.censored import AT_LEAST, AT_MOST, OBSERVED
+from bayeskern.likelihoods import Censored, Gaussian, Likelihood
 from bayeskern.likelihoods.separation import separated
 from bayeskern.linear.design import OpaqueStatic
 from bayeskern.linear.statistics import SufficientStatistics, collinear_columns
@@ -107,48 +107,26 @@ def regression(
     sources = [main.response, *(s for syntax in (main, *others) for s in syntax.sources())]
     frame = complete_rows(frame, required_columns(sources, frame, formulas[0]))
     priors = _read_priors(priors)
-    likelihood, sigma = _likelihood(family, main, others, frame, priors)
-    y, extra, likelihood = likelihood.y, likelihood.extra, likelihood.likelihood
+    prepared, sigma = _likelihood(family, main, others, frame, priors)
+    likelihood, y, extra = prepared.likelihood, prepared.y, prepared.extra
     location, scale = likelihood.eta_location_scale(np.asarray(y), extra)
     at_center = location, scale
     common, X = Common.fit(main.common, frame, likelihood.takes_intercept, at_center, priors)
     _warn_of_columns(common, X, likelihood, np.asarray(y), extra)
-    terms, blocks, groups = [], [X], []
-    for call in main.groups:
-        effects, Z = Varying.fit(call, frame, scale)
-        groups.append(_grouped(effects, Z, call.group, frame))
-    for call in main.calls:
-        if call.name == "offset":
-            continue
-        term, columns = _function(call, frame, scale)
-        if "by" in call.options:
-            groups.append(_grouped(term, columns, str(call.options["by"]), frame))
-        else:
-            terms.append(term)
-            blocks.append(columns)
-    groups = sorted(groups, key=lambda group: _order(group, groups))
-    distributional, parameters = {}, []
-    for syntax in others:
-        if syntax.groups or syntax.calls:
-            part = f"({syntax.groups[0]})" if syntax.groups else str(syntax.calls[0])
-            raise ValueError(
-                f"the formula of {syntax.response} has {part}; it can have common effects only, "
-                f"such as {syntax.response} ~ x + z."
-            )
-        name, center = syntax.response, (np.log(scale) if sigma is None else 0.0, LOG_SCALE)
-        distributional[name], columns = Common.fit(
-            syntax.common, frame, True, center, priors, f"{name}_"
-        )
-        parameters.append(jnp.asarray(columns))
+    terms, blocks, groups = _terms(main, frame, scale)
+    distributional = {
+        syntax.response: _distributional(syntax, frame, scale, priors) for syntax in others
+    }
     factors = joined_factors(groups)
     design = Design(
-        jnp.asarray(np.hstack(blocks)),
+        jnp.asarray(np.hstack([X, *blocks])),
         factors,
-        tuple(block.shape[1] for block in blocks),
+        (X.shape[1], *(block.shape[1] for block in blocks)),
         SparseCross.of(factors),
     )
     reader = RowReader(main, frame)
-    rows = Rows(design, reader.offset(frame), reader.weights(frame), tuple(parameters))
+    parameters = tuple(jnp.asarray(columns) for _, columns in distributional.values())
+    rows = Rows(design, reader.offset(frame), reader.weights(frame), parameters)
     model = Regression(
         formulas=formulas,
         likelihood=likelihood,
@@ -156,7 +134,7 @@ def regression(
         common=common,
         terms=tuple(terms),
         groups=tuple(term for term, _ in groups),
-        distributional=distributional,
+        distributional={name: effects for name, (effects, _) in distributional.items()},
         rows=rows,
         y=y,
         extra=extra,
@@ -214,8 +192,7 @@ def _likelihood(
             "family must be the name of a likelihood, such as 'poisson', or one of "
             f"bayeskern.likelihoods; got {family!r}."
         )
-    # The numbers of classes and of parts are not known before the data are read.
-    if isinstance(family, Categorical | Dirichlet) or family.outputs is not None:
+    if family.multivariate:
         raise ValueError(
             f"{type(family).__name__} has a linear predictor for each output, and a formula one "
             "alone. Use bk.BayesianGLM."
@@ -246,6 +223,39 @@ def _likelihood(
         return prepared, priors["sigma"]
     y = np.asarray(prepared.y)
     return prepared, family.default_prior("sigma", family.spread_of(y), y[0], len(y))
+
+
+def _distributional(
+    syntax: Syntax, frame: pd.DataFrame, scale: float, priors: Mapping[str, Distribution]
+) -> tuple[Common, np.ndarray]:
+    """Effects on the log of a parameter, and their columns (n, k)."""
+    if syntax.groups or syntax.calls:
+        part = f"({syntax.groups[0]})" if syntax.groups else str(syntax.calls[0])
+        raise ValueError(
+            f"the formula of {syntax.response} has {part}; it can have common effects only, "
+            f"such as {syntax.response} ~ x + z."
+        )
+    at_center, prefix = (np.log(scale), LOG_SCALE), f"{syntax.response}_"
+    return Common.fit(syntax.common, frame, True, at_center, priors, prefix)
+
+
+def _terms(
+    syntax: Syntax, frame: pd.DataFrame, scale: float
+) -> tuple[list[Term], list[np.ndarray], list[tuple[GroupTerm, Factor]]]:
+    """Dense terms with their columns (n, k), and group terms, the largest factor first."""
+    terms, blocks, groups = [], [], []
+    for call in syntax.groups:
+        groups.append(_grouped(*Varying.fit(call, frame, scale), call.group, frame))
+    for call in syntax.calls:
+        if call.name == "offset":
+            continue
+        term, columns = _function(call, frame, scale)
+        if "by" in call.options:
+            groups.append(_grouped(term, columns, str(call.options["by"]), frame))
+        else:
+            terms.append(term)
+            blocks.append(columns)
+    return terms, blocks, sorted(groups, key=lambda group: _order(group, groups))
 
 
 def _response(source: str, frame: pd.DataFrame) -> Any:
@@ -302,80 +312,6 @@ def joined_factors(groups: Sequence[tuple[GroupTerm, Factor]]) -> tuple[Factor, 
             factor = replace(first, Z=jnp.concatenate([first.Z, factor.Z], axis=1))
         joined[term.group] = factor
     return tuple(joined.values())
-
-
-@dataclass(frozen=True, eq=False)
-class RowReader:
-    """Reads the values of rows that are not effects.
-
-    Attributes:
-        syntax: The formula of the response.
-        frame: The data of the fit.
-    """
-
-    syntax: Syntax
-    frame: pd.DataFrame
-
-    def table(self, newdata: Any) -> pd.DataFrame:
-        """The table `newdata`, or the data of the fit for None."""
-        return self.frame if newdata is None else read_table(newdata, "newdata")
-
-    def offset(self, frame: pd.DataFrame, name: str = "data") -> Array:
-        """Sum of the offsets of each row: (n,)."""
-        offset = np.zeros(len(frame))
-        for call in self.syntax.calls:
-            if call.name == "offset":
-                offset += self._values(call.arguments[0], frame, name)
-        return jnp.asarray(offset)
-
-    def weights(self, frame: pd.DataFrame) -> Array | None:
-        """Weights of the rows, (n,), or None."""
-        source = self.syntax.row_values.get("weights")
-        if source is None:
-            return None
-        weights = self._values(source, frame)
-        if (weights <= 0.0).any():
-            row = int(np.argmax(weights <= 0.0))
-            raise ValueError(f"weights must be above 0; row {row} has {weights[row]}.")
-        return jnp.asarray(weights)
-
-    def extra(
-        self, frame: pd.DataFrame, name: str = "data", skipped: Iterable[str] = ()
-    ) -> dict[str, np.ndarray]:
-        """Values that the likelihood needs of each row, by name, except those skipped."""
-        values = {}
-        for key, source in self.syntax.row_values.items():
-            if key == "censored" and key not in skipped:
-                values[key] = _censoring(source, frame)
-            elif key not in ("weights", *skipped):
-                values[key] = self._values(source, frame, name)
-        return values
-
-    def _values(self, source: str, frame: pd.DataFrame, name: str = "data") -> np.ndarray:
-        columns, X = Columns.fit(f"0 + {source}", self.frame)
-        if X.shape[1] != 1:
-            raise ValueError(f"{source} must be one column of numbers; it is a factor.")
-        return (X if frame is self.frame else columns(frame, name))[:, 0]
-
-
-# Values of a column of censoring, as in brms.
-CENSORING = {
-    **dict.fromkeys(("none", 0, False), OBSERVED),
-    **dict.fromkeys(("right", 1, True), AT_LEAST),
-    **dict.fromkeys(("left", -1), AT_MOST),
-}
-
-
-def _censoring(column: str, frame: pd.DataFrame) -> np.ndarray:
-    """Censoring of each value of the response: `OBSERVED`, `AT_LEAST` or `AT_MOST`."""
-    codes = frame[column].map(lambda value: CENSORING.get(value, np.nan)).to_numpy(float)
-    if np.isnan(codes).any():
-        row = int(np.argmax(np.isnan(codes)))
-        raise ValueError(
-            f"censored({column}) is {frame[column].iloc[row]!r} in row {row}; it must be 'none', "
-            "'right' (the observation is at least y) or 'left' (at most y), or 0, 1 or -1."
-        )
-    return codes
 
 
 # -- checks ----------------------------------------------------------------------------------------

@@ -22,13 +22,12 @@ from bayeskern.formula.marginal import (
     regression_of,
     thinned,
 )
+from bayeskern.formula.model import Regression
 from bayeskern.formula.predictive import contributions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from bayeskern.formula.model import Regression
 
 # Points of a curve, and most rows of the data in a panel.
 GRID_POINTS, MAX_POINTS = 100, 2000

@@ -140,8 +140,9 @@ class SparseCross(eqx.Module):
         return B.at[rows, columns].add(products)
 
 
-# A sparse cross product is used if it has this many times fewer products than a dense one.
-SPARSE_GAIN = 10
+# A sparse cross product is used if it has this many times fewer products than a dense one: its
+# products are scattered one by one, and both take the same time at 160.
+SPARSE_GAIN = 200
 
 
 class Design(eqx.Module):
@@ -163,6 +164,11 @@ class Design(eqx.Module):
         """Linear predictor without offset: (n,)."""
         parts = (factor @ value for factor, value in zip(self.factors, b.groups, strict=True))
         return sum(parts, self.dense @ b.dense)
+
+    def shapes(self) -> Effects:
+        """Zeros in the shapes of b."""
+        groups = (jnp.zeros((factor.groups, factor.Z.shape[1])) for factor in self.factors)
+        return Effects(jnp.zeros(self.dense.shape[1]), tuple(groups))
 
     def transposed(self, rows: Array) -> Effects:
         """Z'rows for rows (n,)."""
@@ -212,13 +218,13 @@ def _cross(first: Factor, second: Factor, w: Array) -> Array:
     return jnp.moveaxis(sums, 2, 1).reshape(_width(first), _width(second))
 
 
-def split(A: Array, rest: Array, design: Design) -> Effects:
-    """Effects from those of the first factor (G, q) and all others (r,)."""
-    start = design.dense.shape[1]
-    groups, dense = [A] if design.factors else [], rest[:start]
-    for factor in design.factors[1:]:
-        groups.append(rest[start : start + _width(factor)].reshape(factor.groups, -1))
-        start += _width(factor)
+def split(A: Array, rest: Array, shapes: Effects) -> Effects:
+    """Effects from those of the first factor (G, q) and all others (r,), in these shapes."""
+    start = len(shapes.dense)
+    groups, dense = [A] if shapes.groups else [], rest[:start]
+    for zeros in shapes.groups[1:]:
+        groups.append(rest[start : start + zeros.size].reshape(zeros.shape))
+        start += zeros.size
     return Effects(dense, tuple(groups))
 
 
@@ -307,7 +313,7 @@ class Precision(eqx.Module):
         shapes = white_shapes(design, roots)
         if not design.factors:
             L, U = jnp.ones((0, 1, 1)), jnp.zeros((0, 1, len(B)))
-            return cls(L, U, None, _cholesky(B), shapes, None)
+            return cls(L, U, None, _root(B), shapes, None)
         root = roots[1][0]
         half = _times(jnp.swapaxes(_times(products.AA, root), 1, 2), root)
         L = _cholesky(half + jnp.eye(half.shape[-1]))
@@ -324,7 +330,7 @@ class Precision(eqx.Module):
             scale = jnp.concatenate(scales[1:])[cross.column] * root[0]
             u = products.sparse * scale / L[cross.group, 0, 0]
             B = cross.subtract_square(B, U[:, 0], u)
-        return cls(L, U, u, _cholesky(B), shapes, cross)
+        return cls(L, U, u, _root(B), shapes, cross)
 
     def _up(self, rest: Array) -> Array:
         """U v for v (r,): (G, m)."""
@@ -349,15 +355,6 @@ class Precision(eqx.Module):
         blocks = jnp.sum(jnp.log(jnp.diagonal(self.L, axis1=1, axis2=2)))
         return 2.0 * (blocks + jnp.sum(jnp.log(jnp.diagonal(self.M))))
 
-    def _split(self, A: Array, rest: Array) -> Effects:
-        """Effects of u from those of A (G, m) and of the rest (r,)."""
-        k = len(self.shapes.dense)
-        groups, start = [A] if self.shapes.groups else [], k
-        for zeros in self.shapes.groups[1:]:
-            groups.append(rest[start : start + zeros.size].reshape(zeros.shape))
-            start += zeros.size
-        return Effects(rest[:k], tuple(groups))
-
     def _join(self, v: Effects) -> tuple[Array, Array]:
         A = v.groups[0] if v.groups else jnp.zeros((0, 1))
         return A, jnp.concatenate([v.dense, *map(jnp.ravel, v.groups[1:])])
@@ -366,14 +363,14 @@ class Precision(eqx.Module):
         """R'^-1 v, in two parts (G, m) and (r,)."""
         A, rest = self._join(v)
         A = _solve(self.L, A[..., None])[..., 0]
-        return A, _solve(self.M, (rest - self._down(A))[:, None])[:, 0]
+        return A, solve_triangular(self.M, rest - self._down(A), lower=True)
 
     def unwhiten(self, parts: tuple[Array, Array]) -> Effects:
         """R^-1 of two parts (G, m) and (r,)."""
         A, rest = parts
-        rest = _solve(self.M, rest[:, None], trans=1)[:, 0]
+        rest = solve_triangular(self.M, rest, lower=True, trans=1)
         A = _solve(self.L, (A - self._up(rest))[..., None], trans=1)[..., 0]
-        return self._split(A, rest)
+        return split(A, rest, self.shapes)
 
     def solve(self, v: Effects) -> Effects:
         """H^-1 v."""
@@ -390,34 +387,36 @@ class Precision(eqx.Module):
         return self.unwhiten((A.reshape(self.L.shape[:2]), rest))
 
 
-# Size up to which matrices are factored element by element: arrays of such matrices compile and run
-# faster than calls of LAPACK, and so do their derivatives.
-MAX_UNROLLED = 4
+def _root(B: Array) -> Array:
+    return jnp.linalg.cholesky(B, symmetrize_input=False)
+
+
+# Size up to which arrays of matrices are factored element by element: for 10,000 of size 2 it takes
+# half the time of that many calls of LAPACK.
+MAX_UNROLLED = 3
 
 
 def _cholesky(A: Array) -> Array:
-    """Lower Cholesky factors of matrices (..., m, m)."""
+    """Lower Cholesky factors of an array of matrices (G, m, m)."""
     m = A.shape[-1]
-    if not 0 < m <= MAX_UNROLLED:
+    if m > MAX_UNROLLED:
         return jnp.linalg.cholesky(A, symmetrize_input=False)
     L: list[list[Array]] = [[] for _ in range(m)]
     for i in range(m):
         for j in range(i + 1):
-            rest = A[..., i, j] - sum(L[i][k] * L[j][k] for k in range(j))
+            rest = A[:, i, j] - sum(L[i][k] * L[j][k] for k in range(j))
             L[i].append(jnp.sqrt(rest) if i == j else rest / L[j][j])
-    zero = jnp.zeros(A.shape[:-2])
+    zero = jnp.zeros(len(A))
     return jnp.stack([jnp.stack(row + [zero] * (m - len(row)), -1) for row in L], -2)
 
 
 def _solve(L: Array, B: Array, trans: int = 0) -> Array:
-    """L^-1 B, or L'^-1 B for trans = 1, with lower triangular L (..., m, m) and B (..., m, c)."""
+    """L^-1 B, or L'^-1 B for trans = 1, with lower triangular L (G, m, m) and B (G, m, c)."""
     m = L.shape[-1]
-    if not 0 < m <= MAX_UNROLLED:
-        if L.ndim == 2:
-            return solve_triangular(L, B, lower=True, trans=trans)
+    if m > MAX_UNROLLED:
         return jax.vmap(lambda L, B: solve_triangular(L, B, lower=True, trans=trans))(L, B)
     x: dict[int, Array] = {}
     for i in reversed(range(m)) if trans else range(m):
-        known = (x[k] * (L[..., k, i] if trans else L[..., i, k])[..., None] for k in x)
-        x[i] = (B[..., i, :] - sum(known)) / L[..., i, i][..., None]
+        known = (x[k] * (L[:, k, i] if trans else L[:, i, k])[:, None] for k in x)
+        x[i] = (B[:, i] - sum(known)) / L[:, i, i][:, None]
     return jnp.stack([x[i] for i in range(m)], -2)

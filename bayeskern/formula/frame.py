@@ -101,11 +101,12 @@ def required_columns(
         except SyntaxError:
             raise ValueError(f"formula {formula!r} has {source!r}, which cannot be read.") from None
         for factor in (factor for term in terms for factor in term.factors):
-            names = factor.required_variables
+            names = {str(name.root) for name in factor.required_variables}
             if factor.eval_method.value == "python":
                 # `required_variables` leaves out the arguments of stateful transforms.
-                names = get_required_variables(factor.expr)
-            used |= dict.fromkeys(sorted({str(name.root) for name in names} - TRANSFORMS.keys()))
+                names = {str(name.root) for name in get_required_variables(factor.expr)}
+                names -= TRANSFORMS.keys()
+            used |= dict.fromkeys(sorted(names))
     require(used, frame, f"the formula {formula!r}", name)
     return list(used)
 
@@ -176,10 +177,8 @@ class Columns:
                 "dates numbers, such as days since the first."
             ) from None
         spec = matrix.model_spec
-        terms = {
-            str(t).replace("1", "Intercept") if str(t) == "1" else str(t): s
-            for t, s in spec.term_slices.items()
-        }
+        slices = spec.term_slices.items()
+        terms = {"Intercept" if str(term) == "1" else str(term): s for term, s in slices}
         columns = cls(source, spec, tuple(spec.column_names), terms)
         return columns, columns._finite(matrix, frame, "data")
 
@@ -266,11 +265,7 @@ def group_labels(source: str, frame: pd.DataFrame, name: str = "newdata") -> np.
             raise ValueError(
                 f"{name} has no value of {part!r} in row {row}; give each row a group."
             )
-    labels = [_labels(frame[part]) for part in parts]
+    labels = [np.asarray(frame[part].astype(object)) for part in parts]
     if len(labels) == 1:
         return labels[0]
     return np.array([":".join(map(str, row)) for row in zip(*labels, strict=True)], dtype=object)
-
-
-def _labels(column: Any) -> np.ndarray:
-    return np.asarray(column.astype(object))

@@ -41,9 +41,9 @@ class GaussianRows(eqx.Module):
     count: Array
 
     @classmethod
-    def of(cls, design: Design, y: Array, w: Array) -> GaussianRows:
-        """Reduce rows with y - offset (n,) and weights w (n,)."""
-        return cls(design, design.products(w, y[:, None]), jnp.sum(w))
+    def of(cls, design: Design, y: Array, w: Array, count: Array) -> GaussianRows:
+        """Reduce rows with y - offset (n,), weights w (n,) and this sum of their weights."""
+        return cls(design, design.products(w, y[:, None]), count)
 
     def posterior(self, loc: Array, roots: Roots, noise: Array) -> GaussianEffects:
         """Condition on y.
@@ -59,7 +59,7 @@ class GaussianRows(eqx.Module):
         AY = scaled.AY[..., 0] - scaled.AR[..., :k] @ loc
         YY = scaled.YY[0, 0] - (scaled.RY[:k, 0] + RY[:k]) @ loc
         precision = Precision.of(scaled, roots, self.design)
-        h = transposed_effects(split(AY, RY, self.design), roots, self.design)
+        h = transposed_effects(split(AY, RY, self.design.shapes()), roots, self.design)
         whitened = precision.whiten(h)
         misfit = YY - sum(jnp.sum(jnp.square(part)) for part in whitened)
         log_det = precision.logdet() + self.count * (LOG_2PI + jnp.log(noise))

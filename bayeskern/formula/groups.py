@@ -18,7 +18,6 @@ from numpyro.distributions.constraints import unit_interval
 from numpyro.distributions.transforms import AffineTransform
 
 from bayeskern.formula.calls import GroupCall
-from bayeskern.formula.field import Factor
 from bayeskern.formula.frame import Columns, group_labels
 from bayeskern.formula.terms import Term, sampled
 from bayeskern.linear.design import OpaqueStatic, as_opaque
@@ -52,11 +51,6 @@ class GroupTerm(eqx.Module):
         """Group of each row of a data frame, (m,); `count` for a group that is not known."""
         codes = pd.Index(self.levels.value).get_indexer(group_labels(self.group, frame))
         return np.where(codes < 0, self.count, codes)
-
-    def factor(self, frame: pd.DataFrame, name: str = "newdata") -> Factor:
-        """Columns of the effects of each group."""
-        columns = self.effects.columns(frame, name)
-        return Factor(jnp.asarray(self.codes(frame)), jnp.asarray(columns), self.count)
 
     def sample(self) -> Array:
         """Sample the effects (G, q) and their scales inside a NumPyro model."""

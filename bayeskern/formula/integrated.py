@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -55,16 +54,20 @@ class Integrated(eqx.Module):
         roots = dense, tuple(model.roots_by_factor(groups))
         if model.is_gaussian:
             rows, noise, shift = self._gaussian(data, likelihood)
-            effects = rows.posterior(loc, roots, noise)
-            numpyro.factor("log_marginal_likelihood", effects.log_density + shift)
+            log_density = rows.posterior(loc, roots, noise).log_density + shift
+            # Where scales differ by more than float64 resolves, the Schur complement is lost.
+            safe = jnp.where(jnp.isnan(log_density), -jnp.inf, log_density)
+            numpyro.factor("log_marginal_likelihood", safe)
         else:
             y, extra = data
-            observed = LaplaceObservations(self._field(loc, roots), likelihood, extra)
-            numpyro.sample("y", observed, obs=y)
+            numpyro.sample("y", self._observations(loc, roots, likelihood, extra), obs=y)
 
-    def _field(self, loc: Array, roots: Roots) -> Field:
+    def _observations(
+        self, loc: Array, roots: Roots, likelihood: Likelihood, extra: dict[str, Array]
+    ) -> LaplaceObservations:
         rows = self.rows
-        return Field(rows.design, roots, rows.offset + rows.design.dense @ loc)
+        field = Field(rows.design, roots, rows.offset + rows.design.dense @ loc)
+        return LaplaceObservations(field, likelihood, extra, rows.all_weights)
 
     def _gaussian(self, data: tuple, likelihood: Likelihood) -> tuple[GaussianRows, Array, Array]:
         """Sums over rows, the noise of a row of weight 1, and a constant of the log density."""
@@ -72,14 +75,12 @@ class Integrated(eqx.Module):
         if len(data) == 1:
             return data[0], noise, jnp.zeros(())
         w, rows = self.rows.all_weights, self.rows
-        sums = GaussianRows.of(rows.design, data[0] - rows.offset, w / noise)
-        count = jnp.sum(w)
-        sums = dataclasses.replace(sums, count=count)
+        sums = GaussianRows.of(rows.design, data[0] - rows.offset, w / noise, jnp.sum(w))
         return sums, jnp.ones(()), -0.5 * jnp.sum(w * jnp.log(noise))
 
     @by_one_thread
     def at(self, draw: dict) -> tuple[Likelihood, tuple]:
-        """The likelihood, and the result of `Regression.priors`, at one draw of the scales."""
+        """The likelihood, and the result of `Structure.priors`, at one draw of the scales."""
 
         def scales():
             return self.model.sample_likelihood(self.rows.parameters), self.model.priors()
@@ -103,9 +104,11 @@ class Integrated(eqx.Module):
             precision, u = effects.precision, effects.mean
         else:
             y, extra = data
-            observed = LaplaceObservations(self._field(loc, roots), likelihood, extra).observed(y)
-            u = observed.mode().u
-            precision = observed.precision(u)
+            observed = self._observations(loc, roots, likelihood, extra).observed(y)
+            mode = observed.mode()
+            # JAX cannot raise while it traces: without a mode, all effects are NaN.
+            u = jax.tree.map(lambda u: jnp.where(mode.usable, u, jnp.nan), mode.u)
+            precision = observed.precision(mode.u)
         u = jax.tree.map(jnp.add, u, precision.deviation(white))
         b = effects_of(u, roots, self.rows.design.sizes)
         sites, start, first = {}, 0, 0
@@ -137,7 +140,8 @@ def marginal(structure: Structure, rows: Rows, y: Array, extra: dict[str, Array]
     integrated = Integrated(structure, rows)
     data: Any = (y, extra)
     if structure.is_gaussian and "sigma" not in structure.distributional:
-        data = (GaussianRows.of(rows.design, y - rows.offset, rows.all_weights),)
+        w = rows.all_weights
+        data = (GaussianRows.of(rows.design, y - rows.offset, w, jnp.sum(w)),)
     return Marginal(integrated, data, eqx.Partial(_recover, integrated, data))
 
 

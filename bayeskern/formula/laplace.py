@@ -80,6 +80,24 @@ class Mode(NamedTuple):
     decrement: Array
     steps: Array
 
+    @property
+    def usable(self) -> Array:
+        """True if the search converged."""
+        return (self.decrement < MAX_DECREMENT) & jnp.isfinite(self.value)
+
+
+class WeightedLogLikelihood(LogLikelihood):
+    """Log likelihood in which a row of weight w counts as w equal rows.
+
+    Attributes:
+        weights: Weights of the rows, (n,).
+    """
+
+    weights: Array
+
+    def log_density(self, f: Array) -> Array:
+        return jnp.sum(self.weights * self.log_densities(f))
+
 
 def dot(u: Effects, v: Effects) -> Array:
     """u'v."""
@@ -155,7 +173,7 @@ class LaplaceField(eqx.Module):
         """log q(y), twice differentiable; -inf, with a gradient of 0, if no mode is found."""
         fixed = jax.lax.stop_gradient(self)
         mode = fixed.mode()
-        usable = (mode.decrement < MAX_DECREMENT) & jnp.isfinite(mode.value)
+        usable = mode.usable
         # Without a mode, take the constant copies: NaN derivatives then do not reach the arguments.
         safe = jax.tree.map(lambda traced, fixed: jnp.where(usable, traced, fixed), self, fixed)
         u, precision = mode.u, fixed.precision(mode.u)
@@ -171,12 +189,16 @@ class LaplaceObservations(Distribution):
         field: The effects.
         likelihood: The likelihood, its hyperparameters numbers.
         extra: Values that the likelihood needs of each row.
+        weights: Weights of the rows, (n,).
     """
 
-    pytree_data_fields = ("field", "likelihood", "extra")
+    pytree_data_fields = ("field", "likelihood", "extra", "weights")
 
-    def __init__(self, field: Field, likelihood: Likelihood, extra: dict[str, Array]):
+    def __init__(
+        self, field: Field, likelihood: Likelihood, extra: dict[str, Array], weights: Array
+    ):
         self.field, self.likelihood, self.extra = field, likelihood, extra
+        self.weights = weights
         super().__init__((), field.offset.shape)
 
     @property
@@ -189,7 +211,9 @@ class LaplaceObservations(Distribution):
 
     def observed(self, value: Array) -> LaplaceField:
         """The field with observations."""
-        return LaplaceField(self.field, LogLikelihood.of(self.likelihood, value, self.extra))
+        plain = LogLikelihood.of(self.likelihood, value, self.extra)
+        weighted = WeightedLogLikelihood(plain.likelihood, plain.y, plain.extra, self.weights)
+        return LaplaceField(self.field, weighted)
 
     def log_prob(self, value: Array) -> Array:
         return jnp.vectorize(lambda y: self.observed(y).log_marginal(), signature="(n)->()")(value)

@@ -61,12 +61,12 @@ class Regression(Structure):
         """Return the model and its arguments, the observations and their extra values.
 
         Args:
-            *args: None.
+            *args: Not accepted, because the model has its data.
             y: Other observations of the same rows, such as simulated ones, (n,).
-            **kwargs: None.
+            **kwargs: Not accepted.
 
         Raises:
-            TypeError: If arguments are given: the model has its data.
+            TypeError: If there are other arguments than y.
         """
         if args or kwargs:
             raise TypeError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from bayeskern.core.formatting import alike
+from bayeskern.formula.frame import Columns
+from bayeskern.formula.groups import Varying
 from bayeskern.formula.structure import Structure
 
 # Probability of the intervals in sentences, as in tables of parameters.
@@ -23,57 +24,45 @@ LINKS = {
 def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str]:
     """Sentences on common effects and on the spread of groups, for draws (S, *site).
 
-    Effects of single columns are in the units of the response under the links `LINKS`, and in
-    units of the linear predictor otherwise.
+    Effects are in the units of the response under the links `LINKS`, and in units of the linear
+    predictor otherwise.
     """
-    response = model.source.value.syntax.response
+    likelihood, response = model.likelihood, model.source.value.syntax.response
     words, scale = LINKS.get(
-        model.likelihood.link_name, ("changes the linear predictor of {y} by", np.asarray)
+        likelihood.link_name, ("changes the linear predictor of {y} by", np.asarray)
     )
-    names = model.common.source.value.names[model.common.skip :]
-    b, references = np.asarray(model.common.effects(draws)), _references(model)
-    for _, start, stop in model.common.slices:
-        for name, effect in zip(names[start:stop], b[:, start:stop].T, strict=True):
-            if name != "Intercept":
-                values = scale(effect)
-                what = words.format(y=response)
-                certainty = _direction(effect)
-                yield f"{_change(name, references)} {what} {_interval(values)}{certainty}."
-    unit = "" if model.likelihood.link_name == "identity" else " of the linear predictor"
+    what = words.format(y=f"a higher {response}" if likelihood.is_ordered else response)
+    source = model.common.source.value
+    names, b = source.names[model.common.skip :], np.asarray(model.common.effects(draws))
+    levels = _levels(source)
+    for name, effect in zip(names, b.T, strict=True):
+        if name != "Intercept":
+            change = levels.get(name, f"One unit more of {name}")
+            yield f"{change} {what} {_interval(scale(effect))}{_direction(effect)}."
+    unit = "" if likelihood.link_name == "identity" else " of the linear predictor"
     for term in model.groups:
-        for site in term.effects.priors:
-            if site.startswith("sd("):
-                name = site.removeprefix("sd(").removesuffix(")").partition(" | ")[0]
+        if isinstance(term.effects, Varying):
+            for name, site in zip(term.effects.names, term.effects.sites_of_groups, strict=True):
                 quantity = response if name == "Intercept" else f"the effect of {name}"
                 yield (
                     f"Groups of {term.group} differ in {quantity} by a standard deviation of "
-                    f"{_interval(draws[site])}{unit}."
+                    f"{_interval(draws[f'sd({site})'])}{unit}."
                 )
 
 
-def _change(name: str, references: Mapping[str, str]) -> str:
-    """Words for the change of one column: a level of a factor, or one unit more."""
-    level = re.fullmatch(r"(.+)\[(T\.)?([^\]]+)\]", name)
-    if ":" in name:
-        return f"The interaction {name}"
-    if level is None:
-        return f"One unit more of {name}"
-    factor, is_contrast, value = level.groups()
-    column = factor.removeprefix("C(").partition(",")[0].removesuffix(")")
-    rather = f" rather than {references[factor]}" if is_contrast and factor in references else ""
-    return f"{column} = {value}{rather}"
-
-
-def _references(model: Structure) -> dict[str, str]:
-    """Level of each factor that has no column, with which the others are compared."""
-    source = model.common.source.value
-    references = {}
+def _levels(source: Columns) -> dict[str, str]:
+    """Words for the columns of the levels of each factor: "f = b rather than a"."""
+    words = {}
     for factor, (_, state) in source.spec.encoder_state.items():
-        levels = map(str, state.get("categories") or ())
-        without = [level for level in levels if f"{factor}[T.{level}]" not in source.names]
-        if len(without) == 1:
-            references[factor] = without[0]
-    return references
+        levels = list(map(str, state.get("categories") or ()))
+        column = factor.removeprefix("C(").partition(",")[0].removesuffix(")")
+        # The level with which others are compared has no column.
+        base = [level for level in levels if f"{factor}[T.{level}]" not in source.names]
+        for level in levels:
+            words[f"{factor}[{level}]"] = f"{column} = {level}"
+            if len(base) == 1:
+                words[f"{factor}[T.{level}]"] = f"{column} = {level} rather than {base[0]}"
+    return words
 
 
 def _interval(values: np.ndarray) -> str:
@@ -87,4 +76,4 @@ def _interval(values: np.ndarray) -> str:
 def _direction(effect: np.ndarray) -> str:
     """Probability of the direction, if it is not certain."""
     share = max(np.mean(effect > 0.0), np.mean(effect < 0.0))
-    return "" if share > 0.995 else f", with this direction with probability {share:.2f}"
+    return "" if share > 0.995 else f", in this direction with probability {share:.2f}"

@@ -12,8 +12,9 @@ from jax.scipy.linalg import block_diag
 from numpyro.distributions import Distribution
 
 from bayeskern import hyperparameters as hyper
+from bayeskern.formula.common import Common
 from bayeskern.formula.groups import GroupTerm
-from bayeskern.formula.terms import Common, Term
+from bayeskern.formula.terms import Term
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.design import OpaqueStatic
 

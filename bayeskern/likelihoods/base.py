@@ -59,6 +59,8 @@ class Likelihood(Parametrized):
         classifies: Whether y is one of several classes; `probabilities(eta)` is then defined.
         classes: Labels of the classes, once known; None if y has no classes.
         is_ordered: Whether the classes have an order.
+        multivariate: Whether each row has several linear predictors, also if their number is not
+            known before the data are.
         takes_intercept: Whether eta takes an intercept; False if parameters of the likelihood
             replace it, such as the cutpoints of `Ordered`.
         support_description: Possible values of y in words, for error messages.
@@ -98,6 +100,7 @@ It must be a whole number of at least 0.
     classifies: ClassVar[bool] = False
     classes: ClassVar[tuple | None] = None
     is_ordered: ClassVar[bool] = False
+    multivariate: ClassVar[bool] = False
     takes_intercept: ClassVar[bool] = True
     support_description: ClassVar[str] = "a number"
 

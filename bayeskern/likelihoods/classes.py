@@ -167,6 +167,7 @@ class Categorical(Classifier):
         link: "softmax", the only one.
     """
 
+    multivariate: ClassVar = True
     links: ClassVar = ("softmax",)
 
     @property

@@ -190,6 +190,7 @@ class Heteroscedastic(NormalDensity):
     units of y, so the prior on eta_1 should allow for the scale of y.
     """
 
+    multivariate: ClassVar = True
     log_concave: ClassVar = False
 
     @property

@@ -130,6 +130,7 @@ class Dirichlet(Likelihood):
     precision: Hyperparameter = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
     parts: int | None = eqx.field(static=True, default=None, kw_only=True)
 
+    multivariate: ClassVar = True
     links: ClassVar = ("softmax",)
     log_concave: ClassVar = False
     support_description: ClassVar = "strictly positive shares that sum to one (within 1e-6)"

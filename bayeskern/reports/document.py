@@ -20,8 +20,8 @@ from bayeskern.diagnostics.calibration.calibration import Calibration
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.forecast.many.collection import Forecasts
 from bayeskern.forecast.result import Forecast
+from bayeskern.formula.model import Regression
 from bayeskern.inference import Posterior
-from bayeskern.protocols import HasSentences
 from bayeskern.reports.blocks import Block, environment, missing
 from bayeskern.reports.many import render_many
 from bayeskern.reports.sections import comparison
@@ -350,7 +350,7 @@ def _title(subject: Subject | ForecastSubject, count: int) -> str:
     if not subject.has_model:
         return "Report on a posterior"
     model = subject.model
-    if isinstance(model, HasSentences):
+    if isinstance(model, Regression):
         return model.title
     name = getattr(model, "__name__", None) or type(model).__name__
     module = getattr(model, "__module__", "__main__")

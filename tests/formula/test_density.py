@@ -10,7 +10,7 @@ from numpyro.infer.util import log_density
 from scipy.stats import multivariate_normal
 
 from bayeskern import kernels
-from bayeskern.formula import regression
+from bayeskern.formula import field, regression
 from bayeskern.formula.field import effects_of
 from bayeskern.formula.terms import Process, Smooth
 from bayeskern.formula.walk import Walk
@@ -88,8 +88,9 @@ def test_integrated_density_is_that_of_a_dense_gaussian(name):
 
 
 @pytest.mark.parametrize("name", few(["crossed slopes", "by group", "sparse"], "sparse"))
-def test_draws_of_effects_have_the_covariance_of_a_dense_gaussian(name):
+def test_draws_of_effects_have_the_covariance_of_a_dense_gaussian(name, monkeypatch):
     if name == "sparse":
+        monkeypatch.setattr(field, "SPARSE_GAIN", 1)
         model = regression("y ~ x + (1 | a) + (1 | b) + (1 | c)", crossed())
         marginal = model.marginal(model.y)
         assert model.rows.design.cross is not None
@@ -191,3 +192,10 @@ def test_process_has_the_covariance_of_its_kernel(kernel):
     exact = getattr(kernels, kernel)(lengthscale=2.0, variance=1.5**2)
     # Riutort-Mayol et al. (2023): frequencies enough for this length scale in the box.
     assert_allclose(X @ root @ root.T @ X.T, exact(z[:, None]), atol=0.01 * 1.5**2)
+
+
+def test_scales_beyond_float64_have_no_density():
+    model, marginal = built("slopes")
+    draw = prior_draw(marginal, 3) | {"sigma": 1e-9, "sd(x | g)": 1e9}
+    assert log_marginal(marginal, draw)[1] == -np.inf
+    assert model.is_gaussian

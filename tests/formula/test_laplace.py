@@ -5,6 +5,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from numpy.testing import assert_allclose
 from numpyro import handlers
@@ -115,6 +116,29 @@ def test_derivatives_of_the_marginal_likelihood(formula, family, order):
         pairs = zip(ahead, behind, strict=True)
         differences = [(one[k] - other[k]) / 2e-4 for one, other in pairs]
         assert_allclose(at(start)[k + 1], differences, rtol=1e-5, atol=1e-5)
+
+
+def test_row_of_weight_two_counts_as_two_rows():
+    frame = FRAME.assign(w=1.0 + (np.arange(len(FRAME)) % 2))
+    repeated = frame.loc[frame.index.repeat(frame["w"].astype(int))]
+    formulas = "count | weights(w) ~ x + (1 | g)", "count ~ x + (1 | g)"
+    values = []
+    for formula, rows in zip(formulas, (frame, repeated), strict=True):
+        priors = {"Intercept": dist.Normal(0.0, 2.0), "x": dist.Normal(0.0, 1.0)}
+        priors |= {"sd(Intercept | g)": dist.Exponential(1.0)}
+        marginal = regression(formula, rows, "poisson", priors).marginal(
+            jnp.array(rows["count"], float)
+        )
+        values.append(log_marginal(marginal, {"sd(Intercept | g)": 0.7})[0])
+    assert_allclose(*values, rtol=1e-10)
+
+
+def test_effects_without_a_mode_are_nan():
+    model = regression("count ~ x + (x | g)", FRAME, family="poisson")
+    marginal = model.marginal(jnp.full(len(model.y), jnp.nan))
+    draw = prior_draw(model.marginal(model.y), 1)
+    recover = jax.jit(lambda draw, white: marginal.model.recover(marginal.args, draw, white))
+    assert np.isnan(recover(draw, jnp.zeros(marginal.model.size))["x"])
 
 
 def test_recovered_effects_are_those_of_the_mode():

@@ -40,6 +40,30 @@ def test_levels_are_labels_and_are_compared_with_the_level_that_has_no_column(fo
     assert starts == [f"f = {level} rather than {base}" for level in others]
 
 
+def test_sentences_call_columns_by_what_changes():
+    formula = "y ~ poly(x, 2) + x:z + s(z, by=g) + (x | h)"
+    model = regression(formula, FRAME)
+    effects = {"poly(x, 2)": np.full((2, 2), -3.0), "x:z": np.array([0.5, 0.7])}
+    scales = {f"sd({name} | h)": np.array([1.0, 1.2]) for name in ("Intercept", "x")}
+    draws = {"Intercept": np.zeros(2)} | effects | scales
+    words = [sentence.partition(" by ")[0] for sentence in model.sentences(draws)]
+    assert words == [
+        "One unit more of poly(x, 2)[1] changes y",
+        "One unit more of poly(x, 2)[2] changes y",
+        "One unit more of x:z changes y",
+        "Groups of h differ in y",
+        "Groups of h differ in the effect of x",
+    ]
+
+
+def test_column_with_the_name_of_a_transform_is_a_column():
+    frame = FRAME.rename(columns={"x": "scale"})
+    frame.loc[3, "scale"] = np.nan
+    with pytest.warns(UserWarning, match="1 row of 48 lacks a value in scale"):
+        model = regression("y ~ scale", frame)
+    assert len(model.y) == 47
+
+
 def test_samplers_may_centre_sampled_effects_and_only_these():
     model = regression("count ~ x + (x | g)", FRAME, family="poisson")
     args = model.prepare()[1]

@@ -55,11 +55,12 @@ class Auto(Method):
 
     SVI is tried only if the density is costly. Before the next method is tried, draws of Laplace or
     SVI are corrected by importance sampling, with a proposal around all modes if the draws miss
-    some. If the correction is bad, or hopeless because weights in many coordinates have no mean,
-    NUTS is next. Good draws of Laplace are corrected if a mean is off by more than a tenth of an
-    sd. If the density jumps, as at a change point, SMC takes the place of SVI and NUTS. Chains of
-    NUTS that agree roughly but have too few effective draws go on, unless the density is costly. If
-    no verdict is good, the last result is returned with its own verdict.
+    some, unless only the approximation of an integrated latent is off, which weights of the
+    parameters share. If the correction is bad, or hopeless because weights in many coordinates have
+    no mean, NUTS is next. Good draws of Laplace are corrected if a mean is off by more than a tenth
+    of an sd. If the density jumps, as at a change point, SMC takes the place of SVI and NUTS.
+    Chains of NUTS that agree roughly but have too few effective draws go on, unless the density is
+    costly. If no verdict is good, the last result is returned with its own verdict.
 
     Each attempt uses the findings of the earlier attempts: modes are searched for once, draws must
     cover the known modes, and chains must reach the other known points. All attempts run on the

@@ -11,7 +11,6 @@ from bayeskern.formula.groups import Varying
 from bayeskern.formula.marginal import predictors
 from bayeskern.formula.model import Regression
 from bayeskern.inference import Posterior
-from bayeskern.protocols import HasSentences
 from bayeskern.reports.blocks import Block, text
 from bayeskern.reports.sections import parameters
 from bayeskern.reports.sections.process import has_function, process
@@ -29,19 +28,18 @@ def answer(subject: Subject) -> Iterator[Block]:
     yield block("question", words=question(subject))
     verdict = subject.posterior.trust.verdict
     yield Block("verdict", "in_brief", verdict=verdict, of_draws=True)
-    if isinstance(subject.model, HasSentences):
-        for sentence in subject.model.sentences(subject.posterior.flat):
-            yield text(sentence)
     if isinstance(subject.model, Regression):
         yield from _effects(subject.posterior, subject.model)
     yield from estimates(subject)
 
 
 def _effects(posterior: Posterior, model: Regression) -> Iterator[Block]:
-    """Figures of the effects of a regression beside the data, and of its groups."""
+    """Sentences on the effects of a regression, with figures beside the data and of its groups."""
     # matplotlib takes a while to import.
     from bayeskern.formula.effect_plots import caterpillar, conditional
 
+    for sentence in model.sentences(posterior.flat):
+        yield text(sentence)
     if predictors(model):
         yield Block("parameters", "terms", figure=as_svg(conditional, posterior))
     varying = {t.group: t.count for t in model.groups if isinstance(t.effects, Varying)}
