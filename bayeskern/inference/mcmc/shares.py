@@ -87,6 +87,8 @@ def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.
     ratios = np.where(np.isnan(log_p), -np.inf, log_p - log_q)
     # The ellipsoid holds half of the mass of q.
     value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
+    if not np.isfinite(value):
+        return z, Estimate(value, np.nan)
     w = np.exp(ratios - logsumexp(ratios))
     # Deviations of the weights from their mean: rounding errors only, if the mode is normal.
     return z, Estimate(value, float(np.linalg.norm(w - 1.0 / len(w))))
