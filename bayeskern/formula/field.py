@@ -91,7 +91,8 @@ class SparseCross(eqx.Module):
         entry_of_row: Entry to which each row adds, for each other factor: (F - 1, n).
         group: Group of A of each entry, (e,).
         column: Column of each entry among the effects of the other factors, (e,).
-        first, second: Pairs of entries in the same group of A, (p,): the entries of U'U.
+        first, second: Pairs of entries in the same group of A, (p,): the products in U'U.
+        place: Row-major place of each pair in the lower triangle of U'U, (p,).
     """
 
     entry_of_row: Array
@@ -99,6 +100,7 @@ class SparseCross(eqx.Module):
     column: Array
     first: Array
     second: Array
+    place: Array
 
     @classmethod
     def of(cls, factors: Sequence[Factor]) -> SparseCross | None:
@@ -120,7 +122,12 @@ class SparseCross(eqx.Module):
         counts = ends - np.arange(len(group))
         first = np.repeat(np.arange(len(group)), counts)
         second = first + np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
-        arrays = (entry_of_row.reshape(len(others), -1), group, column, first, second)
+        # The lower triangle alone is read: columns grow with the entries of a group.
+        place = column[second] * starts[-1] + column[first]
+        # Sorted places are added one after the other in memory.
+        order = np.argsort(place, kind="stable")
+        pairs = first[order], second[order], place[order]
+        arrays = (entry_of_row.reshape(len(others), -1), group, column, *pairs)
         return cls(*(jnp.asarray(array, jnp.int32) for array in arrays))
 
     def products(self, A: Factor, others: Sequence[Factor], w: Array) -> Array:
@@ -134,10 +141,21 @@ class SparseCross(eqx.Module):
         B = B.at[:k, :k].add(-dense.T @ dense)
         cross = jax.ops.segment_sum(u[:, None] * dense[self.group], self.column, len(B) - k)
         B = B.at[k:, :k].add(-cross)
-        products = -u[self.first] * u[self.second]
-        rows, columns = self.column[self.second] + k, self.column[self.first] + k
-        # The lower triangle alone is read: columns grow with the entries of a group.
-        return B.at[rows, columns].add(products)
+        products = _at(u, self.first) * _at(u, self.second)
+        size = len(B) - k
+        sums = jax.ops.segment_sum(products, self.place, size * size, indices_are_sorted=True)
+        return B.at[k:, k:].add(-sums.reshape(size, size))
+
+    def times(self, S: Array, w: Array) -> Array:
+        """sum_j S[i, j] w_j over the entries j in the group of each entry i, for symmetric S."""
+        values = _at(S.ravel(), self.place)
+        sums = jax.ops.segment_sum(values * _at(w, self.second), self.first, len(w))
+        others = jnp.where(self.first == self.second, 0.0, values * _at(w, self.first))
+        return sums + jax.ops.segment_sum(others, self.second, len(w))
+
+
+def _at(x: Array, indices: Array) -> Array:
+    return x.at[indices].get(mode="promise_in_bounds")
 
 
 # A sparse cross product is used if it has this many times fewer products than a dense one: its
@@ -269,6 +287,17 @@ def _times_others(M: Array, roots: Roots, design: Design) -> Array:
     return jnp.concatenate(parts, axis=-1)
 
 
+def _both_sides(M: Array, roots: Roots, design: Design) -> Array:
+    """T'M T for a symmetric M, for the effects of all terms but the first factor."""
+    others = design.factors[1:]
+    if any(root.ndim > 1 for root in (*roots[0], *roots[1][1:])):
+        return _times_others(_times_others(M, roots, design).T, roots, design)
+    pairs = zip(roots[1][1:], others, strict=True)
+    scales = [*roots[0], *(jnp.tile(root, factor.groups) for root, factor in pairs)]
+    t = jnp.concatenate(scales)
+    return M * t * t[:, None]
+
+
 def transposed_effects(v: Effects, roots: Roots, design: Design) -> Effects:
     """T'v."""
     groups = (_times(value, root) for value, root in zip(v.groups, roots[1], strict=True))
@@ -284,6 +313,44 @@ def white_shapes(design: Design, roots: Roots) -> Effects:
 
 
 # -- the factored precision ------------------------------------------------------------------------
+
+
+class Blocks(eqx.Module):
+    """Blocks of the precision H = [A C; C' B] of u.
+
+    Attributes:
+        A: Blocks of the first factor, (G, m, m).
+        C: (G, m, r); for the dense terms only with a `SparseCross`, (G, 1, k).
+        c: Entries of C for the other factors, (e,), with a `SparseCross`.
+        B: Precision of the other effects, (r, r).
+        cross: Places of the entries.
+    """
+
+    A: Array
+    C: Array
+    c: Array | None
+    B: Array
+    cross: SparseCross | None
+
+    @classmethod
+    def of(cls, products: Products, roots: Roots, design: Design) -> Blocks:
+        """Precision for the products of weighted rows."""
+        B = _both_sides(products.RR, roots, design)
+        B = B + jnp.eye(len(B))
+        if not design.factors:
+            return cls(jnp.zeros((0, 1, 1)), jnp.zeros((0, 1, len(B))), None, B, None)
+        root, cross = roots[1][0], design.cross
+        half = _times(jnp.swapaxes(_times(products.AA, root), 1, 2), root)
+        C = jnp.swapaxes(_times(jnp.swapaxes(products.AR, 1, 2), root), 1, 2)
+        c = None
+        if cross is None or products.sparse is None:
+            C = _times_others(C, roots, design)
+        else:
+            C = _times_dense(C, roots, design)
+            pairs = zip(design.factors, roots[1], strict=True)
+            scales = jnp.concatenate([jnp.full(f.groups, r[0]) for f, r in pairs][1:])
+            c = products.sparse * root[0] * scales[cross.column]
+        return cls(half + jnp.eye(half.shape[-1]), C, c, B, cross)
 
 
 class Precision(eqx.Module):
@@ -306,31 +373,14 @@ class Precision(eqx.Module):
     cross: SparseCross | None
 
     @classmethod
-    def of(cls, products: Products, roots: Roots, design: Design) -> Precision:
-        """Factor H for the products of weighted rows."""
-        B = _times_others(_times_others(products.RR, roots, design).T, roots, design)
-        B = B + jnp.eye(len(B))
-        shapes = white_shapes(design, roots)
-        if not design.factors:
-            L, U = jnp.ones((0, 1, 1)), jnp.zeros((0, 1, len(B)))
-            return cls(L, U, None, _root(B), shapes, None)
-        root = roots[1][0]
-        half = _times(jnp.swapaxes(_times(products.AA, root), 1, 2), root)
-        L = _cholesky(half + jnp.eye(half.shape[-1]))
-        C = jnp.swapaxes(_times(jnp.swapaxes(products.AR, 1, 2), root), 1, 2)
-        cross = design.cross
-        if cross is None or products.sparse is None:
-            U, u = _solve(L, _times_others(C, roots, design)), None
-            B = B - _flat(U).T @ _flat(U)
-        else:
-            U = _solve(L, _times_dense(C, roots, design))
-            scales = [
-                jnp.full(f.groups, r[0]) for f, r in zip(design.factors, roots[1], strict=True)
-            ]
-            scale = jnp.concatenate(scales[1:])[cross.column] * root[0]
-            u = products.sparse * scale / L[cross.group, 0, 0]
-            B = cross.subtract_square(B, U[:, 0], u)
-        return cls(L, U, u, _root(B), shapes, cross)
+    def of(cls, blocks: Blocks, shapes: Effects) -> Precision:
+        """Factor H of effects u with these shapes."""
+        L, cross = _cholesky(blocks.A), blocks.cross
+        U = solve_blocks(L, blocks.C)
+        if cross is None or blocks.c is None:
+            return cls(L, U, None, _root(blocks.B - _flat(U).T @ _flat(U)), shapes, None)
+        u = blocks.c / L[cross.group, 0, 0]
+        return cls(L, U, u, _root(cross.subtract_square(blocks.B, U[:, 0], u)), shapes, cross)
 
     def _up(self, rest: Array) -> Array:
         """U v for v (r,): (G, m)."""
@@ -355,21 +405,22 @@ class Precision(eqx.Module):
         blocks = jnp.sum(jnp.log(jnp.diagonal(self.L, axis1=1, axis2=2)))
         return 2.0 * (blocks + jnp.sum(jnp.log(jnp.diagonal(self.M))))
 
-    def _join(self, v: Effects) -> tuple[Array, Array]:
+    def join(self, v: Effects) -> tuple[Array, Array]:
+        """Effects of the first factor (G, m) and all others (r,)."""
         A = v.groups[0] if v.groups else jnp.zeros((0, 1))
         return A, jnp.concatenate([v.dense, *map(jnp.ravel, v.groups[1:])])
 
     def whiten(self, v: Effects) -> tuple[Array, Array]:
         """R'^-1 v, in two parts (G, m) and (r,)."""
-        A, rest = self._join(v)
-        A = _solve(self.L, A[..., None])[..., 0]
+        A, rest = self.join(v)
+        A = solve_blocks(self.L, A[..., None])[..., 0]
         return A, solve_triangular(self.M, rest - self._down(A), lower=True)
 
     def unwhiten(self, parts: tuple[Array, Array]) -> Effects:
         """R^-1 of two parts (G, m) and (r,)."""
         A, rest = parts
         rest = solve_triangular(self.M, rest, lower=True, trans=1)
-        A = _solve(self.L, (A - self._up(rest))[..., None], trans=1)[..., 0]
+        A = solve_blocks(self.L, (A - self._up(rest))[..., None], trans=1)[..., 0]
         return split(A, rest, self.shapes)
 
     def solve(self, v: Effects) -> Effects:
@@ -410,7 +461,7 @@ def _cholesky(A: Array) -> Array:
     return jnp.stack([jnp.stack(row + [zero] * (m - len(row)), -1) for row in L], -2)
 
 
-def _solve(L: Array, B: Array, trans: int = 0) -> Array:
+def solve_blocks(L: Array, B: Array, trans: int = 0) -> Array:
     """L^-1 B, or L'^-1 B for trans = 1, with lower triangular L (G, m, m) and B (G, m, c)."""
     m = L.shape[-1]
     if m > MAX_UNROLLED:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from bayeskern.formula.field import (
+    Blocks,
     Design,
     Effects,
     Precision,
@@ -22,7 +23,9 @@ from bayeskern.formula.field import (
     Roots,
     split,
     transposed_effects,
+    white_shapes,
 )
+from bayeskern.formula.integral import log_integral
 
 LOG_2PI = 1.8378770664093453
 
@@ -45,30 +48,30 @@ class GaussianRows(eqx.Module):
         """Reduce rows with y - offset (n,), weights w (n,) and this sum of their weights."""
         return cls(design, design.products(w, y[:, None]), count)
 
-    def posterior(self, loc: Array, roots: Roots, noise: Array) -> GaussianEffects:
-        """Condition on y.
+    def _blocks(self, loc: Array, roots: Roots, noise: Array) -> tuple[Blocks, Effects, Array]:
+        """H, h and r'Wr / noise."""
+        scaled = jax.tree.map(lambda product: product / noise, self.products)
+        k = len(loc)
+        RY = scaled.RY[:, 0] - scaled.RR[:, :k] @ loc
+        AY = scaled.AY[..., 0] - scaled.AR[..., :k] @ loc
+        YY = scaled.YY[0, 0] - (scaled.RY[:k, 0] + RY[:k]) @ loc
+        h = transposed_effects(split(AY, RY, self.design.shapes()), roots, self.design)
+        return Blocks.of(scaled, roots, self.design), h, YY
+
+    def log_density(self, loc: Array, roots: Roots, noise: Array) -> Array:
+        """log p(y | scales).
 
         Args:
             loc: Prior means of the effects of the dense terms, (k,).
             roots: Roots of the prior covariances.
             noise: Variance of the noise of a row of weight 1.
         """
-        scaled = jax.tree.map(lambda product: product / noise, self.products)
-        k = len(loc)
-        RY = scaled.RY[:, 0] - scaled.RR[:, :k] @ loc
-        AY = scaled.AY[..., 0] - scaled.AR[..., :k] @ loc
-        YY = scaled.YY[0, 0] - (scaled.RY[:k, 0] + RY[:k]) @ loc
-        precision = Precision.of(scaled, roots, self.design)
-        h = transposed_effects(split(AY, RY, self.design.shapes()), roots, self.design)
-        whitened = precision.whiten(h)
-        misfit = YY - sum(jnp.sum(jnp.square(part)) for part in whitened)
-        log_det = precision.logdet() + self.count * (LOG_2PI + jnp.log(noise))
-        return GaussianEffects(precision, precision.unwhiten(whitened), -0.5 * (misfit + log_det))
+        blocks, h, YY = self._blocks(loc, roots, noise)
+        constant = YY + self.count * (LOG_2PI + jnp.log(noise))
+        return log_integral(blocks, h) - 0.5 * constant
 
-
-class GaussianEffects(eqx.Module):
-    """Posterior N(mean, H^-1) of u, and log p(y | scales)."""
-
-    precision: Precision
-    mean: Effects
-    log_density: Array
+    def posterior(self, loc: Array, roots: Roots, noise: Array) -> tuple[Precision, Effects]:
+        """H and the mean of p(u | y, scales), for the arguments of `log_density`."""
+        blocks, h, _ = self._blocks(loc, roots, noise)
+        precision = Precision.of(blocks, white_shapes(self.design, roots))
+        return precision, precision.solve(h)

@@ -54,7 +54,7 @@ class Integrated(eqx.Module):
         roots = dense, tuple(model.roots_by_factor(groups))
         if model.is_gaussian:
             rows, noise, shift = self._gaussian(data, likelihood)
-            log_density = rows.posterior(loc, roots, noise).log_density + shift
+            log_density = rows.log_density(loc, roots, noise) + shift
             # Where scales differ by more than float64 resolves, the Schur complement is lost.
             safe = jnp.where(jnp.isnan(log_density), -jnp.inf, log_density)
             numpyro.factor("log_marginal_likelihood", safe)
@@ -100,8 +100,7 @@ class Integrated(eqx.Module):
         roots = dense, tuple(model.roots_by_factor(groups))
         if model.is_gaussian:
             rows, noise, _ = self._gaussian(data, likelihood)
-            effects = rows.posterior(loc, roots, noise)
-            precision, u = effects.precision, effects.mean
+            precision, u = rows.posterior(loc, roots, noise)
         else:
             y, extra = data
             observed = self._observations(loc, roots, likelihood, extra).observed(y)

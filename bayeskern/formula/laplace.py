@@ -21,6 +21,7 @@ from jax import Array
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern.formula.field import (
+    Blocks,
     Design,
     Effects,
     Precision,
@@ -29,6 +30,7 @@ from bayeskern.formula.field import (
     transposed_effects,
     white_shapes,
 )
+from bayeskern.formula.integral import log_integral
 from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.likelihoods import Likelihood
 
@@ -62,10 +64,10 @@ class Field(eqx.Module):
         """T'Z'rows."""
         return transposed_effects(self.design.transposed(rows), self.roots, self.design)
 
-    def precision(self, w: Array) -> Precision:
-        """Factored H for the curvatures w (n,)."""
+    def blocks(self, w: Array) -> Blocks:
+        """H for the curvatures w (n,)."""
         products = self.design.products(w, jnp.zeros((len(w), 0)))
-        return Precision.of(products, self.roots, self.design)
+        return Blocks.of(products, self.roots, self.design)
 
     def zeros(self) -> Effects:
         """u = 0."""
@@ -130,9 +132,13 @@ class LaplaceField(eqx.Module):
         rows = self.log_likelihood.gradient(self.field.eta(u)[None])[0]
         return moved(self.field.pull(rows), -1.0, u)
 
+    def blocks(self, u: Effects) -> Blocks:
+        """H at u."""
+        return self.field.blocks(self.log_likelihood.curvature(self.field.eta(u)[None])[0, 0])
+
     def precision(self, u: Effects) -> Precision:
         """Factored H at u."""
-        return self.field.precision(self.log_likelihood.curvature(self.field.eta(u)[None])[0, 0])
+        return Precision.of(self.blocks(u), self.field.zeros())
 
     def mode(self) -> Mode:
         """Find the mode by Newton's method with a monotone line search."""
@@ -179,7 +185,9 @@ class LaplaceField(eqx.Module):
         u, precision = mode.u, fixed.precision(mode.u)
         for _ in range(2):
             u = moved(u, 1.0, precision.solve(safe.gradient(u)))
-        return jnp.where(usable, safe.value(u) - 0.5 * safe.precision(u).logdet(), -jnp.inf)
+        return jnp.where(
+            usable, safe.value(u) + log_integral(safe.blocks(u), self.field.zeros()), -jnp.inf
+        )
 
 
 class LaplaceObservations(Distribution):

@@ -12,6 +12,7 @@ import numpyro
 from jax import Array
 from numpyro import handlers
 
+from bayeskern.formula import code
 from bayeskern.formula.field import Effects
 from bayeskern.formula.integrated import Rows, marginal
 from bayeskern.formula.predictive import new_rows, responses
@@ -54,6 +55,18 @@ class Regression(Structure):
             return numpyro.sample("y", observed, obs=y)
         with handlers.scale(scale=self.rows.weights):  # pyright: ignore[reportArgumentType]
             return numpyro.sample("y", observed, obs=y)
+
+    def code(self) -> str:
+        """Text of a NumPyro program of the model with its effects sampled.
+
+        The function `model(data, y=None)` of the program reads `data = self.arrays()`. It has the
+        sites and, up to numbers rounded to six digits, the log joint density of this model.
+        """
+        return code.program(self, self.rows, self.extra)
+
+    def arrays(self) -> dict[str, Array]:
+        """Arrays that the program of `code` reads, by name."""
+        return code.arrays(self, self.rows, self.extra)
 
     # -- protocols ---------------------------------------------------------------------------------
 

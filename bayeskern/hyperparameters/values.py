@@ -232,11 +232,26 @@ def _show_distribution(d: Distribution) -> str:
     if is_from_sd(d):
         return f"from_sd({_show_distribution(d.base_dist)})"
     if isinstance(d, TransformedDistribution) and type(d) is TransformedDistribution:
-        steps = ", ".join(type(t).__name__ for t in d.transforms)
+        steps = ", ".join(map(_show_transform, d.transforms))
         return f"TransformedDistribution({_show_distribution(d.base_dist)}, {steps})"
+    if isinstance(d, Independent):
+        return f"{_show_distribution(d.base_dist)}.to_event({d.reinterpreted_batch_ndims})"
+    if isinstance(d, ExpandedDistribution):
+        return f"{_show_distribution(d.base_dist)}.expand({d.batch_shape})"
     arguments = [getattr(d, name, None) for name in d.arg_constraints]
     shown = ", ".join(show(a) for a in arguments if a is not None)
     return f"{type(d).__name__}({shown})"
+
+
+def _show_transform(transform: Any) -> str:
+    arguments = [
+        show(getattr(transform, name))
+        for name in ("loc", "scale", "exponent")
+        if hasattr(transform, name)
+    ]
+    if getattr(transform, "domain", None) is constraints.unit_interval:
+        arguments.append("unit_interval")
+    return f"{type(transform).__name__}({', '.join(arguments)})"
 
 
 def _number(value: Any, name: str) -> np.ndarray | jax.Array:

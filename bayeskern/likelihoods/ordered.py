@@ -156,11 +156,14 @@ LATENT_NOISES = {
 class OrderStatistics(Distribution):
     """Order statistics of `count` draws of `base`: density count! prod_k f(c_k)."""
 
-    arg_constraints: ClassVar = {"base": constraints.dependent}
+    arg_constraints: ClassVar = {
+        "base": constraints.dependent,
+        "count": constraints.positive_integer,
+    }
     support = constraints.ordered_vector  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, base: Distribution, count: int):
-        self.base = base
+        self.base, self.count = base, count
         super().__init__((), (count,))
 
     def log_prob(self, value: Array) -> Array:

@@ -1,6 +1,9 @@
 """Effects are integrated out exactly: the same numbers as by dense Gaussians."""
 
+from functools import partial
+
 import jax
+import jax.flatten_util
 import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
@@ -12,6 +15,7 @@ from scipy.stats import multivariate_normal
 from bayeskern import kernels
 from bayeskern.formula import field, regression
 from bayeskern.formula.field import effects_of
+from bayeskern.formula.integral import _forward, log_integral
 from bayeskern.formula.terms import Process, Smooth
 from bayeskern.formula.walk import Walk
 from tests.formula.dense import dense_of, log_marginal, prior_draw, root_of, table
@@ -87,8 +91,8 @@ def test_integrated_density_is_that_of_a_dense_gaussian(name):
     assert_allclose(joint - conditional, total, rtol=1e-7)
 
 
-@pytest.mark.parametrize("name", few(["crossed slopes", "by group", "sparse"], "sparse"))
-def test_draws_of_effects_have_the_covariance_of_a_dense_gaussian(name, monkeypatch):
+def at_a_draw(name, monkeypatch):
+    """Model, marginal, draw of the scales, sums over rows, and their arguments at the draw."""
     if name == "sparse":
         monkeypatch.setattr(field, "SPARSE_GAIN", 1)
         model = regression("y ~ x + (1 | a) + (1 | b) + (1 | c)", crossed())
@@ -98,23 +102,51 @@ def test_draws_of_effects_have_the_covariance_of_a_dense_gaussian(name, monkeypa
         model, marginal = built(name)
         assert model.rows.design.cross is None
     draw = prior_draw(marginal, 5)
+    likelihood, (loc, roots, groups) = marginal.model.at(draw)
+    roots = roots, tuple(model.roots_by_factor(groups))
+    rows, noise, _ = marginal.model._gaussian(marginal.args, likelihood)
+    return model, marginal, draw, rows, (loc, roots, noise)
+
+
+@pytest.mark.parametrize("name", few(["crossed slopes", "by group", "sparse"], "sparse"))
+def test_draws_of_effects_have_the_covariance_of_a_dense_gaussian(name, monkeypatch):
+    model, marginal, draw, rows, arguments = at_a_draw(name, monkeypatch)
     dense = dense_of(model, draw)
     value, _ = log_marginal(marginal, draw)
     assert_allclose(value, dense.log_marginal, rtol=1e-9)
     # Effects are linear in the standard normal values of a draw: their covariance is J J'.
-    likelihood, (loc, roots, groups) = marginal.model.at(draw)
-    roots = roots, tuple(model.roots_by_factor(groups))
-    rows, noise, _ = marginal.model._gaussian(marginal.args, likelihood)
-    effects = rows.posterior(loc, roots, noise)
+    precision, mean = rows.posterior(*arguments)
 
     def eta(parts):
-        u = effects.precision.unwhiten(parts)
-        return model.rows.design @ effects_of(u, roots, model.rows.design.sizes)
+        u = precision.unwhiten(parts)
+        return model.rows.design @ effects_of(u, arguments[1], model.rows.design.sizes)
 
-    shapes = effects.precision.whiten(effects.mean)
+    shapes = precision.whiten(mean)
     J = np.hstack([np.reshape(j, (len(model.y), -1)) for j in jax.jacfwd(eta)(shapes)])
     _, cov = dense.posterior
     assert_allclose(J @ J.T, dense.A @ cov @ dense.A.T, rtol=1e-7, atol=1e-8 * cov.max())
+
+
+@pytest.mark.parametrize(
+    "name", few(["crossed slopes", "by group", "no columns", "sparse"], "sparse")
+)
+def test_derivatives_of_the_integral_are_those_through_the_factor(name, monkeypatch):
+    *_, rows, (loc, roots, noise) = at_a_draw(name, monkeypatch)
+    leaves, structure = jax.tree.flatten((roots, noise))
+    flat, unravel = jax.flatten_util.ravel_pytree(leaves)
+
+    def value(flat, integral):
+        blocks, h, _ = rows._blocks(loc, *jax.tree.unflatten(structure, unravel(flat)))
+        return integral(blocks, h)
+
+    directions = jax.random.normal(jax.random.key(0), (3, len(flat)))
+    results = []
+    for integral in (log_integral, lambda blocks, h: _forward(blocks, h)[0]):
+        gradient = jax.grad(partial(value, integral=integral))
+        curvatures = [jax.jvp(gradient, (flat,), (v,))[1] for v in directions]
+        results.append((value(flat, integral), gradient(flat), *curvatures))
+    for by_formula, by_factor in zip(*results, strict=True):
+        assert_allclose(by_formula, by_factor, rtol=1e-7, atol=1e-7 * np.abs(by_factor).max())
 
 
 def crossed(n=90, seed=1):
