@@ -12,6 +12,7 @@ from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
+from bayeskern.inference.model.cost import is_very_costly
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
 from bayeskern.inference.search.information import CURVATURES, require_information
@@ -35,8 +36,9 @@ class Laplace(Method):
     linear models with canonical link and known scale.
 
     Args:
-        draws: Number of draws.
-        starts: Number of starts of the search for the mode, as in `MAP`.
+        draws: Number of draws; by default 4000, or 1000 if each evaluation of the density takes a
+            fiftieth of a second or more.
+        starts: Number of starts of the search for the mode; by default 8, or 3 for such a density.
         steps: Maximum number of L-BFGS steps.
         checkpoint: A file for the search for the mode, as in `MAP`.
         hessian: "exact", "gauss_newton" or "fisher". "gauss_newton" is available for exponential
@@ -69,8 +71,8 @@ class Laplace(Method):
         True
     """
 
-    draws: int = 4000
-    starts: int = 8
+    draws: int | None = None
+    starts: int | None = None
     steps: int = 1000
     checkpoint: str | Path | None = None
     hessian: str = "exact"
@@ -88,9 +90,10 @@ class Laplace(Method):
         target.require_curvature("laplace")
         if self.hessian != "exact":
             require_information(target, self.hessian)
+        default_starts, default_draws = (3, 1000) if is_very_costly(target) else (8, 4000)
         optimum = find_optimum(
             target,
-            self.starts,
+            self.starts or default_starts,
             seed,
             self.steps,
             progress,
@@ -103,4 +106,5 @@ class Laplace(Method):
         problem = repaired if optimum.converged else optimum.problem()
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None
         q = Elliptical.at_mean(optimum.z, tril)
-        return fit_from_approximation(q, self.draws, seed, optimum, problem, log_evidence=evidence)
+        draws = self.draws or default_draws
+        return fit_from_approximation(q, draws, seed, optimum, problem, log_evidence=evidence)

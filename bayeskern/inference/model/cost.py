@@ -19,6 +19,8 @@ from bayeskern.inference.model.target import Target
 
 # A density that computes more array elements takes at least a third of a millisecond.
 MAX_CHEAP_NUMBERS = 2**18
+# A density that computes more array elements takes at least a fiftieth of a second.
+MAX_MODERATE_NUMBERS = 2**25
 # Counts of log densities, by the `id` of their targets.
 _counts: dict[int, Counts] = {}
 
@@ -40,6 +42,11 @@ class Counts(NamedTuple):
 def is_costly(target: Target) -> bool:
     """True if ten thousand evaluations of the log density take more than a few seconds."""
     return cost(target) > MAX_CHEAP_NUMBERS
+
+
+def is_very_costly(target: Target) -> bool:
+    """True if a thousand evaluations of the log density take more than twenty seconds."""
+    return cost(target) > MAX_MODERATE_NUMBERS
 
 
 def cost(target: Target) -> int:

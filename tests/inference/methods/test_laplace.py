@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 import bayeskern as bk
 from bayeskern.inference import Laplace
+from bayeskern.inference.model import cost
 from bayeskern.inference.search.modes import Optimum
 from bayeskern.protocols import DoesNotApplyError
 from tests.marks import few, slow
@@ -227,3 +228,14 @@ def test_flat_priors_in_a_plate():
     x = fit(model, y, draws=20_000).flat["x"]
     np.testing.assert_allclose(x.mean(axis=0), y, atol=4.0 * sd.max() / np.sqrt(20_000))
     np.testing.assert_allclose(x.std(axis=0), sd, rtol=0.03)
+
+
+def test_slow_densities_get_fewer_draws_and_starts(monkeypatch):
+    def model():
+        numpyro.sample("x", dist.Normal(2.0, 3.0))
+
+    monkeypatch.setattr(cost, "MAX_MODERATE_NUMBERS", 0)
+    posterior = fit(model)
+    assert posterior.shape == (1, 1000)
+    assert posterior.optimum.starts == 3
+    assert fit(model, draws=50).shape == (1, 50)
