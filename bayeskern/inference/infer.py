@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from bayeskern.core import validation
-from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.methods import marginalization
 from bayeskern.inference.methods.base import Method
@@ -111,7 +110,6 @@ def fit_target(
     Returns:
         The posterior.
     """
-    with blas_threads_for(target.size):
-        fit = marginalization.run(method, target, seed, progress)
+    fit = marginalization.run(method, target, seed, progress)
     fields |= {"seed": seed, "made_by": method, "progress": progress}
     return Posterior.from_fit(fit, target, method.name, **fields)

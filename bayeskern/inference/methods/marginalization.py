@@ -7,6 +7,7 @@ import dataclasses
 import jax
 import numpy as np
 
+from bayeskern.core.threads import blas_threads_for
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.model.centring import noncentred
@@ -34,12 +35,16 @@ def run(method: Method, target: Target, seed: int, progress: bool, centring: boo
     if marginal is None and (centring or method.centres):
         marginal = noncentred(target)
     if marginal is None:
-        return dataclasses.replace(method.run(target, seed, progress), target=target)
+        with blas_threads_for(target.size):
+            fit = method.run(target, seed, progress)
+        return dataclasses.replace(fit, target=target)
     marginal_target = Target.from_model(marginal.model, marginal.args, marginal.kwargs or {})
     marginalized = Marginalized(marginal_target, marginal.recover, seed)
     if not marginal_target.latents:
         return _without_latents(method, target, marginalized, seed, progress)
-    fit = method.run(marginal_target, seed, progress)
+    # Latents that are integrated out are in many small matrices more often than in a large one.
+    with blas_threads_for(marginal_target.size):
+        fit = method.run(marginal_target, seed, progress)
     return dataclasses.replace(fit, target=target, marginalized=marginalized)
 
 

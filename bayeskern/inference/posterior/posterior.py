@@ -90,9 +90,11 @@ class Posterior(Fit):
             z, log_weights = fit.weighted_z
             heaviest = np.argsort(-log_weights, kind="stable")[:20]
             findings |= Findings.at(posterior.fitted_target.coordinates, z[heaviest])
-            sites = sites_at(posterior, z[None])
+            with blas_threads_for(z.shape[-1]):
+                sites = sites_at(posterior, z[None])
             weighted = ({name: values[0] for name, values in sites.items()}, log_weights)
-        draws = fit.draws or sites_at(posterior, fit.z)
+        with blas_threads_for(fit.z.shape[-1]):
+            draws = fit.draws or sites_at(posterior, fit.z)
         return replace(posterior, draws=draws, weighted=weighted, findings=findings)
 
     # -- verdict ----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
-from bayeskern.inference.model.cost import cost, has_open_loop
+from bayeskern.inference.model.cost import cost, has_open_loop, is_very_costly
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.search.curvature import HessianAt, derivatives, hessian_at
@@ -37,9 +37,9 @@ from bayeskern.inference.search.unexplained import (
 
 # Coordinates above which no Hessians are computed, and no search starts at unexplained draws.
 MAX_HESSIAN_SIZE = 1_000
-# Array elements that the density may compute, above which no search starts at unexplained draws:
-# about a second; and for a point estimate, which costs less than a posterior, a tenth of a second.
-MAX_COST, MAX_COST_OF_POINT = 2**29, 2**26
+# Array elements that the density of a point estimate, which has no other check, may compute, above
+# which no search starts at unexplained draws: a tenth of a second.
+MAX_COST_OF_POINT = 2**26
 
 
 def find_optimum(
@@ -103,8 +103,10 @@ def find_optimum(
     ends = SearchEnds(objective, hessian, centre, len(positions), z, values, gradients)
     if starts > 1 and np.any(objective.may_be_flat) and target.size <= MAX_HESSIAN_SIZE:
         _search_further(ends, seed, steps, progress, title)
-    is_costly = cost(target) > (MAX_COST_OF_POINT if objective.is_point_estimate else MAX_COST)
-    if starts == 1 or target.size > MAX_HESSIAN_SIZE or is_costly or has_open_loop(target):
+    is_slow = is_very_costly(target)
+    if objective.is_point_estimate:
+        is_slow = cost(target) > MAX_COST_OF_POINT
+    if starts == 1 or target.size > MAX_HESSIAN_SIZE or is_slow or has_open_loop(target):
         # Hessians of many coordinates are too large. A loop of unknown length may not end at
         # extreme values, where unexplained draws may lie.
         return ends.best()
