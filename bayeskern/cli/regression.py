@@ -16,7 +16,7 @@ from bayeskern.core import files, validation
 from bayeskern.formula.build import families
 from bayeskern.inference import METHODS
 
-FAMILIES = ", ".join(name for name, kind in families().items() if not kind.multivariate)
+FAMILIES = ", ".join(families())
 
 
 @app.command

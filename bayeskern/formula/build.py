@@ -19,7 +19,13 @@ from bayeskern.core.extras import needed_for
 from bayeskern.formula.calls import Call
 from bayeskern.formula.common import Common
 from bayeskern.formula.field import Design, Factor, SparseCross
-from bayeskern.formula.frame import Columns, complete_rows, read_table, required_columns
+from bayeskern.formula.frame import (
+    Columns,
+    complete_rows,
+    read_table,
+    required_columns,
+    without_unused_levels,
+)
 from bayeskern.formula.groups import GroupTerm, Varying
 from bayeskern.formula.integrated import Rows
 from bayeskern.formula.model import Regression
@@ -32,12 +38,35 @@ from bayeskern.likelihoods.separation import separated
 from bayeskern.linear.design import OpaqueStatic
 from bayeskern.linear.statistics import SufficientStatistics, collinear_columns
 
+# What to write in place of bases of mgcv that are not a smooth function on a line.
+BASES = {
+    "re": "write (1 | group)",
+    "fs": "write s(x, by=group)",
+    "cc": "write sines and cosines of the period, such as np.sin(2 * np.pi * x / 12)",
+    "gp": "write gp(x)",
+}
+# Names of families in other libraries.
+OTHER_NAMES = {
+    "binary": "bernoulli",
+    "cumulative": "ordered",
+    "logistic": "bernoulli",
+    "nb": "negative_binomial",
+    "nbinom": "negative_binomial",
+    "negbinomial": "negative_binomial",
+    "normal": "gaussian",
+    "ordinal": "ordered",
+    "student": "student_t",
+    "t": "student_t",
+}
 # Default number of knots of a smooth.
 KNOTS = 20
 # Kernels of gp(...): stationary, with a spectral density, a length scale and a variance.
 PROCESS_KERNELS = ("RBF", "Matern12", "Matern32", "Matern52")
 # Scale of the log of a distributional parameter: the prior sd of its intercept is 2.5 times this.
 LOG_SCALE = 0.4
+# Distance of 0 from the mean of a column, in sds, from which effects of groups at 0 are too large
+# for their default priors: sd(effect at 0) is this times the sd of their contribution to eta.
+MAX_DISTANCE_SDS = 10.0
 # Rows up to which linear programming looks for separation.
 MAX_SEPARATION_ROWS = 20_000
 
@@ -106,6 +135,7 @@ def regression(
     main, *others = (parse(text, frame.columns) for text in formulas)
     sources = [main.response, *(s for syntax in (main, *others) for s in syntax.sources())]
     frame = complete_rows(frame, required_columns(sources, frame, formulas[0]))
+    frame = without_unused_levels(frame)
     priors = _read_priors(priors)
     prepared, sigma = _likelihood(family, main, others, frame, priors)
     likelihood, y, extra = prepared.likelihood, prepared.y, prepared.extra
@@ -141,7 +171,7 @@ def regression(
         source=OpaqueStatic(reader),
     )
     _check_names(model)
-    _warn_of_groups(model)
+    _warn_of_groups(model, groups)
     return _with_priors(model, priors)
 
 
@@ -168,8 +198,12 @@ def _read_priors(priors: Mapping[str, Distribution] | None) -> dict[str, Distrib
     return dict(priors or {})
 
 
-def families() -> dict[str, type[Likelihood]]:
-    """Likelihoods by their names as families, such as "negative_binomial"."""
+def families() -> list[str]:
+    """Names of the likelihoods that are families, such as "negative_binomial"."""
+    return [name for name, kind in _by_name().items() if not kind.multivariate]
+
+
+def _by_name() -> dict[str, type[Likelihood]]:
     return {
         re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower(): cls
         for cls in Likelihood.registered()
@@ -186,7 +220,12 @@ def _likelihood(
 ) -> tuple[Any, Distribution | None]:
     """The likelihood prepared for the data, and the prior of sigma under Gaussian noise."""
     if isinstance(family, str):
-        family = families()[validation.one_of("family", family, families())]()
+        family = re.sub(r"[ .-]", "_", family.lower())
+        if family in OTHER_NAMES:
+            raise ValueError(f"family={family!r} is not known: write {OTHER_NAMES[family]!r}.")
+        if family not in _by_name():
+            validation.one_of("family", family, families())
+        family = _by_name()[family]()
     if not isinstance(family, Likelihood):
         raise TypeError(
             "family must be the name of a likelihood, such as 'poisson', or one of "
@@ -272,7 +311,8 @@ def _function(call: Call, frame: pd.DataFrame, scale: float) -> tuple[Term, np.n
     most = {"gp": len(FREQUENCIES)}.get(call.name, 1)
     if not 1 <= len(call.arguments) <= most:
         accepted = "one column" if most == 1 else f"one to {most} columns"
-        raise ValueError(f"{name} must have {accepted}; it has {len(call.arguments)}.")
+        hint = f" Write gp({', '.join(call.arguments)})." if call.name == "s" else ""
+        raise ValueError(f"{name} must have {accepted}; it has {len(call.arguments)}.{hint}")
     if call.name == "s":
         knots = validation.positive_integer(options.pop("k", KNOTS), "k of a smooth")
         fitted = Smooth.fit(name, call.arguments, frame, scale, knots)
@@ -284,8 +324,11 @@ def _function(call: Call, frame: pd.DataFrame, scale: float) -> tuple[Term, np.n
         fitted = Process.fit(name, call.arguments, frame, scale, kernel)
     else:
         fitted = Monotone.fit(name, call.arguments, frame, scale)
-    for option in options:
-        raise ValueError(f"{name} has an unknown option {option!r}.")
+    accepted = {"s": "k and by", "gp": "kernel and by"}.get(call.name, "by")
+    for option, value in options.items():
+        hint = BASES.get(str(value), "leave bs out: a smooth is a cubic smoothing spline")
+        reason = f" For bs={value!r}, {hint}." if option == "bs" else ""
+        raise ValueError(f"{name} has an unknown option {option!r}; it takes {accepted}.{reason}")
     return fitted
 
 
@@ -330,7 +373,7 @@ def _check_names(model: Regression) -> None:
         )
 
 
-def _warn_of_groups(model: Regression) -> None:
+def _warn_of_groups(model: Regression, groups: Sequence[tuple[GroupTerm, Factor]]) -> None:
     """Warn of grouping factors whose standard deviations the data cannot tell."""
     for term in model.groups:
         if term.count == 1:
@@ -343,6 +386,23 @@ def _warn_of_groups(model: Regression) -> None:
         else:
             continue
         warnings.warn(f"{message} of ({term.effects.name}).", UserWarning, stacklevel=3)
+    for term, factor in groups:
+        _warn_of_distant_zero(term.effects, np.asarray(factor.Z))
+
+
+def _warn_of_distant_zero(term: Term, Z: np.ndarray) -> None:
+    """Warn of slopes of groups whose column is far from 0, where their intercepts are."""
+    if not isinstance(term, Varying) or "Intercept" not in term.names:
+        return
+    for name, z in zip(term.names, Z.T, strict=True):
+        if abs(z.mean()) > MAX_DISTANCE_SDS * z.std() > 0.0:
+            warnings.warn(
+                f"the effects ({term.name}) are those at {name} = 0, and {name} is {z.min():.4g} "
+                f"to {z.max():.4g}: the default priors rule out such large effects of groups. "
+                f"Write I({name} - {z.mean():.0f}) in place of {name}.",
+                UserWarning,
+                stacklevel=4,
+            )
 
 
 def _with_priors(model: Regression, priors: Mapping[str, Distribution]) -> Regression:

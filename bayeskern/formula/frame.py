@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -23,8 +24,35 @@ READERS = {
     ".xlsx": pd.read_excel,
 }
 
+# Functions in formulas beside those of formulaic.
+NUMPY_FUNCTIONS = ("abs", "cos", "expm1", "floor", "log1p", "round", "sign", "sin", "sqrt", "tan")
+# What to write in place of functions of R and Bambi.
+REPLACEMENTS = {
+    "cbind": "successes | trials(n) on the left",
+    "gr": "(1 | group)",
+    "hsgp": "gp(x)",
+    "lo": "s(x)",
+    "me": "bk.infer of a model with errors in x, which formulas do not have",
+    "ns": "s(x), or cr(x, df=4, constraints='center')",
+    "ordered": "mo(x)",
+    "p": "successes | trials(n) on the left",
+    "proportion": "successes | trials(n) on the left",
+    "Surv": "time | censored(c) on the left",
+    "t2": "gp(x, z)",
+    "te": "gp(x, z)",
+    "ti": "gp(x, z)",
+}
+
 # State of a specification of formulaic.
 STATE = ("encoder_state", "transform_state")
+
+
+def functions() -> dict[str, Any]:
+    """Functions and modules that formulas can use, by name."""
+    from formulaic.transforms import TRANSFORMS
+
+    known = dict(TRANSFORMS) | {name: getattr(np, name) for name in NUMPY_FUNCTIONS}
+    return known | {"factor": TRANSFORMS["C"]}
 
 
 def read_table(data: Any, name: str = "data") -> pd.DataFrame:
@@ -48,8 +76,9 @@ def read_table(data: Any, name: str = "data") -> pd.DataFrame:
     elif isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, Mapping):
+        one_row = bool(data) and all(np.ndim(value) == 0 for value in data.values())
         try:
-            frame = pd.DataFrame(dict(data))
+            frame = pd.DataFrame([data] if one_row else dict(data))
         except ValueError as error:
             raise ValueError(
                 f"{name} must have lists of the same length as its columns: {error}."
@@ -91,24 +120,46 @@ def required_columns(
         ValueError: A column is missing; the message names the nearest one.
     """
     from formulaic import Formula
-    from formulaic.transforms import TRANSFORMS
+    from formulaic.errors import FormulaSyntaxError
     from formulaic.utils.variables import get_required_variables
 
     used: dict[str, None] = {}
+    known = functions()
     for source in sources:
+        if is_number(source):
+            continue
         try:
             terms = list(Formula(f"0 + {source}", _ordering="none"))  # pyright: ignore
-        except SyntaxError:
+        except (SyntaxError, FormulaSyntaxError):
             raise ValueError(f"formula {formula!r} has {source!r}, which cannot be read.") from None
         for factor in (factor for term in terms for factor in term.factors):
             names = {str(name.root) for name in factor.required_variables}
             if factor.eval_method.value == "python":
                 # `required_variables` leaves out the arguments of stateful transforms.
                 names = {str(name.root) for name in get_required_variables(factor.expr)}
-                names -= TRANSFORMS.keys()
+                for function in sorted(names - known.keys() - set(frame.columns)):
+                    _require_no_call(function, factor.expr, formula)
+                names -= known.keys()
             used |= dict.fromkeys(sorted(names))
     require(used, frame, f"the formula {formula!r}", name)
     return list(used)
+
+
+def _require_no_call(function: str, source: str, formula: str) -> None:
+    """Raise ValueError, with a replacement, if this unknown name is called."""
+    if re.search(rf"(?<![\w.]){re.escape(function)}\(", source) is None:
+        return
+    hint = f" Write {REPLACEMENTS[function]}." if function in REPLACEMENTS else ""
+    raise ValueError(
+        f"the formula {formula!r} calls {function}(), which is no function of formulas.{hint} "
+        f"Others are s, gp, rw, ar, mo, offset, {', '.join(sorted(functions()))}, and those of "
+        "NumPy as np.name; or compute the column before."
+    )
+
+
+def is_number(source: str) -> bool:
+    """True for the source of a number, such as trials(30) has."""
+    return re.fullmatch(r"\d+(\.\d*)?", source) is not None
 
 
 def require(columns: Iterable[str], frame: pd.DataFrame, user: str, name: str) -> None:
@@ -144,6 +195,13 @@ def complete_rows(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return frame.iloc[np.flatnonzero(~dropped)].reset_index(drop=True)
 
 
+def without_unused_levels(frame: pd.DataFrame) -> pd.DataFrame:
+    """Copy whose unordered categories are those of the rows."""
+    kinds = frame.dtypes.items()
+    names = [c for c, k in kinds if isinstance(k, pd.CategoricalDtype) and not k.ordered]
+    return frame.assign(**{c: frame[c].cat.remove_unused_categories() for c in names})
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Columns of a design matrix, and the same columns of new data.
@@ -170,10 +228,15 @@ class Columns:
             formula: Any = Formula(source, _ordering="none")  # pyright: ignore
             # Values that are not finite get an error of their own.
             with np.errstate(all="ignore"):
-                matrix = formula.get_model_matrix(frame, na_action="ignore", output="numpy")
+                matrix = formula.get_model_matrix(
+                    frame, functions(), na_action="ignore", output="numpy"
+                )
         except (FormulaicError, TypeError) as error:
+            is_date = pd.api.types.is_datetime64_any_dtype
+            dates = [c for c in required_columns([source], frame, source) if is_date(frame[c])]
+            reason = f"{dates[0]!r} has dates" if dates else str(error)
             raise ValueError(
-                f"{source!r} cannot be evaluated: {error}. Columns must be numbers or text; make "
+                f"{source!r} cannot be evaluated: {reason}. Columns must be numbers or text; make "
                 "dates numbers, such as days since the first."
             ) from None
         spec = matrix.model_spec
@@ -189,10 +252,9 @@ class Columns:
             ValueError: A factor has a level that the data of the fit lack.
         """
         from formulaic.errors import DataMismatchWarning, FormulaicError
-        from formulaic.transforms import TRANSFORMS
 
         variables = {str(variable) for variable in self.spec.required_variables}
-        require(sorted(variables - TRANSFORMS.keys()), frame, f"{self.source!r}", name)
+        require(sorted(variables - functions().keys()), frame, f"{self.source!r}", name)
         # formulaic would take numbers as they are where the data of the fit had levels.
         text = {column: object for column in self._plain_factors if column in frame.columns}
         # formulaic writes to the state, also of columns that it then refuses.
@@ -200,7 +262,7 @@ class Columns:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error", DataMismatchWarning)
             try:
-                matrix = self.spec.update(**state).get_model_matrix(frame.astype(text))
+                matrix = self.spec.update(**state).get_model_matrix(frame.astype(text), functions())
             except DataMismatchWarning as mismatch:
                 levels = str(mismatch).partition(": {")[2].partition("}")[0]
                 raise ValueError(

@@ -49,7 +49,16 @@ class GroupTerm(eqx.Module):
 
     def codes(self, frame: pd.DataFrame) -> np.ndarray:
         """Group of each row of a data frame, (m,); `count` for a group that is not known."""
-        codes = pd.Index(self.levels.value).get_indexer(group_labels(self.group, frame))
+        labels = group_labels(self.group, frame)
+        codes = pd.Index(self.levels.value).get_indexer(labels)
+        as_text = set(map(str, self.levels.value))
+        for label in labels[codes < 0]:
+            if str(label) in as_text:
+                raise ValueError(
+                    f"newdata has the group {label!r} of {self.group!r}, which the data of the fit "
+                    f"have as {type(self.levels.value[0]).__name__}, not as "
+                    f"{type(label).__name__}. Convert the column; else it would count as new."
+                )
         return np.where(codes < 0, self.count, codes)
 
     def sample(self) -> Array:
@@ -104,6 +113,10 @@ class Varying(Term):
     @property
     def sites_of_groups(self) -> list[str]:
         return [f"{name} | {self.group}" for name in self.names]
+
+    @property
+    def axes_of_a_group(self) -> list[str]:
+        return []
 
     def prior(self) -> tuple[Array, Array]:
         sds = [sampled(f"sd({s})", self.priors[f"sd({s})"]) for s in self.sites_of_groups]

@@ -108,8 +108,9 @@ def comparisons(
 
     Args:
         posterior: Posterior of a `bk.regression`.
-        variables: Columns to change; all by default. By default a number is raised by 1, and each
-            level of a factor is compared with the first. A dict sets other contrasts: {"x": 5} for
+        variables: Columns to change; all by default. By default a number is raised by 1, 1 is
+            compared with 0 in a column of zeros and ones, and each level of a factor with the
+            first. A dict sets other contrasts: {"x": 5} for
             x + 5, {"x": (0, 10)}, or {"g": ("a", "b")} for two levels.
         newdata: Rows whose variable is changed, as in `predictions`.
         by: Averages, as in `predictions`, over all rows by default. Expectations are averaged
@@ -161,7 +162,7 @@ def slopes(
         A row for each variable and average.
 
     Raises:
-        ValueError: A column is unknown, naming the nearest one, or is a factor.
+        ValueError: A column is unknown, naming the nearest one, or is a factor, or all are.
         TypeError: The posterior is not of a regression by formula.
     """
     question = _Question.of(posterior, newdata, by, groups, scale, seed)
@@ -182,6 +183,8 @@ def slopes(
         x = x.where((x < low) | (x > high), x.clip(low + step, high - step)) if low < high else x
         above, below = question.expected({name: x + step}), question.expected({name: x - step})
         parts.append(({"term": name}, (above - below) / (2.0 * step)))
+    if not parts:
+        raise ValueError("no column has a slope, because all are factors: use bk.comparisons.")
     return question.answers(parts, "Slopes", 0.0)
 
 
@@ -411,5 +414,7 @@ def _pairs(
     if is_pair:
         low, high = (validation.number(value, f"the contrast of {name}") for value in contrast)
         return [(template.format(number(high, 4), number(low, 4)), low, high)]
+    if contrast is None and set(levels_of(model.source.value.frame[name])) == {0, 1}:
+        return [(template.format(1, 0), 0, 1)]
     step = 1 if contrast is None else validation.number(contrast, f"the contrast of {name}")
     return [(f"{step:+g}", x, x + step)]

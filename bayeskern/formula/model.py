@@ -172,7 +172,7 @@ class Regression(Structure):
 
     def __repr__(self) -> str:
         formulas = self.formulas[0] if len(self.formulas) == 1 else self.formulas
-        return f"regression({formulas!r}, {self.likelihood!r})"
+        return f"regression({formulas!r}, {type(self.likelihood).__name__})"
 
     @property
     def classes(self) -> tuple | None:
@@ -194,5 +194,6 @@ class Regression(Structure):
         for term in (self.common, *self.terms, *self.distributional.values()):
             dims |= {site: [f"{site} column"] for site in term.labels}
         for term in self.groups:
-            dims |= {site: [term.group] for site in term.effects.sites_of_groups}
+            axes = [term.group, *term.effects.axes_of_a_group]
+            dims |= dict.fromkeys(term.effects.sites_of_groups, axes)
         return dims

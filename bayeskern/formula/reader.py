@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jax import Array
 
-from bayeskern.formula.frame import Columns, read_table
+from bayeskern.formula.frame import Columns, is_number, read_table
 from bayeskern.formula.syntax import Syntax
 from bayeskern.likelihoods.censored import AT_LEAST, AT_MOST, OBSERVED
 
@@ -64,6 +64,8 @@ class RowReader:
         return values
 
     def _values(self, source: str, frame: pd.DataFrame, name: str = "data") -> np.ndarray:
+        if is_number(source):
+            return np.full(len(frame), float(source))
         # Transforms such as scale(x) keep the state of the data of the fit.
         columns, X = Columns.fit(f"0 + {source}", self.frame)
         if X.shape[1] != 1:

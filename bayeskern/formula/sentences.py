@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +13,7 @@ from bayeskern.core.formatting import alike
 from bayeskern.formula.frame import Columns
 from bayeskern.formula.groups import Varying
 from bayeskern.formula.structure import Structure
+from bayeskern.formula.terms import Monotone
 
 # Probability of the intervals in sentences, as in tables of parameters.
 LEVEL = 0.89
@@ -34,20 +38,62 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
     what = words.format(y=f"a higher {response}" if likelihood.is_ordered else response)
     source = model.common.source.value
     names, b = source.names[model.common.skip :], np.asarray(model.common.effects(draws))
-    levels = _levels(source)
+    levels, alone = _levels(source), _columns_alone(source)
     for name, effect in zip(names, b.T, strict=True):
-        if name != "Intercept":
+        if name in alone:
             change = levels.get(name, f"One unit more of {name}")
             yield f"{change} {what} {_interval(scale(effect))}{_direction(effect)}."
+    for term in model.terms:
+        if isinstance(term, Monotone):
+            effect, ends = np.asarray(draws[term.name]), (term.levels[0], term.levels[-1])
+            change = f"{term.source} = {ends[1]} rather than {ends[0]}"
+            yield f"{change} {what} {_interval(scale(effect))}{_direction(effect)}."
+    shared = sorted(_variables_of(source, set(names) - alone))
+    if shared:
+        yield (
+            f"The effects of {', '.join(shared)} depend on more than one term: bk.comparisons and "
+            "bk.slopes average them over the data."
+        )
     unit = "" if likelihood.link_name == "identity" else " of the linear predictor"
     for term in model.groups:
         if isinstance(term.effects, Varying):
             for name, site in zip(term.effects.names, term.effects.sites_of_groups, strict=True):
-                quantity = response if name == "Intercept" else f"the effect of {name}"
+                others = [other for other in term.effects.names if other != "Intercept"]
+                at_zero = f" where {' and '.join(others)} is 0" if others else ""
+                is_intercept = name == "Intercept"
+                quantity = f"{response}{at_zero}" if is_intercept else f"the effect of {name}"
                 yield (
                     f"Groups of {term.group} differ in {quantity} by a standard deviation of "
                     f"{_interval(draws[f'sd({site})'])}{unit}."
                 )
+
+
+def _columns_alone(source: Columns) -> set[str]:
+    """Columns whose effects are those of a variable: it is in no other column but of its levels."""
+    variables = {term: _data(v) for term, v in source.spec.term_variables.items()}
+    counts = Counter(variable for own in variables.values() for variable in own)
+    alone = set()
+    for term, own in variables.items():
+        columns = source.names[source.spec.term_slices[term]]
+        is_curve = len(columns) > 1 and not own & source.factors
+        if own and not is_curve and all(counts[variable] == 1 for variable in own):
+            alone |= set(columns) if len(own) == 1 else set()
+    return alone
+
+
+def _variables_of(source: Columns, columns: set[str]) -> set[str]:
+    """Variables of the terms with these columns."""
+    slices, variables = source.spec.term_slices, source.spec.term_variables
+    return {
+        variable
+        for term, own in variables.items()
+        if columns & set(source.names[slices[term]])
+        for variable in _data(own)
+    }
+
+
+def _data(variables: Iterable[Any]) -> set[str]:
+    return {str(variable) for variable in variables if variable.source == "data"}
 
 
 def _levels(source: Columns) -> dict[str, str]:
@@ -55,7 +101,7 @@ def _levels(source: Columns) -> dict[str, str]:
     words = {}
     for factor, (_, state) in source.spec.encoder_state.items():
         levels = list(map(str, state.get("categories") or ()))
-        column = factor.removeprefix("C(").partition(",")[0].removesuffix(")")
+        column = re.sub(r"^(C|factor)\(", "", factor).partition(",")[0].removesuffix(")")
         # The level with which others are compared has no column.
         base = [level for level in levels if f"{factor}[T.{level}]" not in source.names]
         for level in levels:

@@ -78,6 +78,9 @@ def parse(formula: str, columns: Iterable[str]) -> Syntax:
             f"formula must be text with a response and '~', such as 'y ~ x + (1 | group)'; got "
             f"{formula!r}."
         )
+    formula = _from_r(formula)
+    if formula.rstrip().endswith("~"):
+        raise ValueError(f"formula {formula!r} has nothing on the right of '~'; write 'y ~ 1'.")
     context = {"__formulaic_variables_available__": [str(c) for c in columns]}
     try:
         parsed: Any = Formula(  # pyright: ignore[reportAbstractUsage]
@@ -128,6 +131,16 @@ def parse(formula: str, columns: Iterable[str]) -> Syntax:
     return Syntax(response[0], row_values, common_formula, tuple(groups), tuple(calls))
 
 
+def _from_r(formula: str) -> str:
+    """Formula with R's spelling of powers, truth values and factors in Python's."""
+    parts = re.split("(`[^`]*`|'[^']*'|\"[^\"]*\")", formula)
+    # Outside quotes only: every second part is quoted.
+    for i in range(0, len(parts), 2):
+        parts[i] = parts[i].replace("^", "**").replace("as.factor(", "factor(")
+        parts[i] = re.sub(r"=\s*(TRUE|FALSE)\b", lambda m: f"={m[1].title()}", parts[i])
+    return "".join(parts)
+
+
 def _row_values(sides: Iterable, formula: str) -> dict[str, str]:
     """Sources of the calls after `|` on the left-hand side, by name."""
     values = {}
@@ -139,6 +152,6 @@ def _row_values(sides: Iterable, formula: str) -> dict[str, str]:
                     f"formula {formula!r} has {term} after '|' on the left of '~'; write one of "
                     f"{', '.join(f'{name}(...)' for name in ROW_VALUES)}."
                 )
-            validation.one_of("value of each row", call.name, ROW_VALUES)
-            values[call.name] = call.arguments[0]
+            name = {"cens": "censored"}.get(call.name, call.name)
+            values[validation.one_of("value of each row", name, ROW_VALUES)] = call.arguments[0]
     return values

@@ -110,6 +110,11 @@ class Term(eqx.Module):
         """Sites of `sample_groups` with the groups as their first axis."""
         return [self.name]
 
+    @property
+    def axes_of_a_group(self) -> list[str]:
+        """Names of the further axes of these sites."""
+        return [f"{self.name} column"]
+
 
 def sampled(site: str, prior: Distribution) -> Array:
     """Value of a site inside a NumPyro model, as an array."""
@@ -333,6 +338,10 @@ class Monotone(Term):
         site = f"simplex({self.name})"
         steps = sampled(site, self.priors[site])
         return jnp.zeros(len(self.levels) - 1), self.sd * steps[:, None]
+
+    @property
+    def axes_of_a_group(self) -> list[str]:
+        return []
 
     def sites(self, b: Array) -> dict[str, Array]:
         return {self.name: jnp.sum(b, axis=-1)}

@@ -115,6 +115,12 @@ ERRORS = {
     "one time": ("y ~ rw(five)", FRAME, {}, r"rw\(five\) has 1 distinct times; it takes 2 to"),
     "censoring": ("y | censored(x) ~ z", FRAME, {}, r"censored\(x\) is .* in row 0; it must be"),
     "file": ("y ~ x", "table.json", {}, "must be a file with the suffix .csv"),
+    "empty": ("y ~ ", FRAME, {}, "nothing on the right of '~'; write 'y ~ 1'"),
+    "function": ("y ~ ns(x, df=4)", FRAME, {}, r"calls ns\(\), which .* Write s\(x\), or cr"),
+    "two trials": ("cbind(count, five) ~ x", FRAME, {}, r"calls cbind.*Write successes \| trials"),
+    "smooth of two": ("y ~ s(x, z)", FRAME, {}, r"has 2. Write gp\(x, z\)"),
+    "basis": ("y ~ s(x, bs='re')", FRAME, {}, r"takes k and by. For bs='re', write \(1 \| group"),
+    "family of brms": ("y ~ x", FRAME, {"family": "student"}, "not known: write 'student_t'"),
     "syntax": ("y ~ x +", FRAME, {}, "cannot be read"),
     "Python": ("y ~ __import__('os').getpid()", FRAME, {}, "cannot be read"),
 }
@@ -162,6 +168,12 @@ WARNINGS = {
     "constant column": ("y ~ x + five", FRAME, {}, "'five' are constant.*Leave them out"),
     "separation": ("side ~ x", FRAME, {"family": "bernoulli"}, "separate the observations"),
     "one group": ("y ~ (1 | five)", FRAME, {}, "five has one group only"),
+    "far from zero": (
+        "y ~ (year | g)",
+        FRAME.assign(year=2000 + np.arange(N) % 9),
+        {},
+        r"those at year = 0, and year is 2000 to 2008.*Write I\(year - 2004\)",
+    ),
     "rows as groups": ("y ~ (1 | row)", FRAME, {}, "row has one row in each group"),
 }
 
@@ -225,7 +237,7 @@ NEWDATA = {
     "missing group": (NEW.assign(g=["p", None, "q", "r"]), "no value of 'g' in row 1"),
     "text": (NEW.assign(x="text"), "of another kind than the data of the fit"),
     "no rows": (NEW[:0], "newdata has no rows"),
-    "numbers": ({"x": 1.0, "f": "a", "o": 1, "g": "p"}, "newdata must have lists"),
+    "lengths": ({"x": [1.0, 2.0], "f": ["a"], "o": [1], "g": ["p"]}, "newdata must have lists"),
 }
 
 
@@ -234,6 +246,13 @@ def test_new_data(name):
     newdata, message = NEWDATA[name]
     with pytest.raises(ValueError, match=message):
         predict(newdata)
+
+
+def test_groups_of_another_type_are_no_new_groups():
+    model = regression("y ~ x + (1 | h)", FRAME)
+    draws = posterior_draws(model, {"sd(Intercept | h)": 1.0, "sigma": 1.0}, 2)
+    with pytest.raises(ValueError, match="the group '1' of 'h', which .* not as str. Convert"):
+        model.predictive(draws, (), FRAME[:3].assign(h="1"))
 
 
 def test_other_arguments_of_predictions():

@@ -13,6 +13,20 @@ from bayeskern.formula import regression
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"x": RNG.normal(size=36), "g": np.repeat(np.arange(6), 6)})
 FRAME["y"] = RNG.poisson(1.5, 36)
+# Any observations that a family can have; simulated ones replace them.
+OBSERVED = {
+    "bernoulli": RNG.integers(0, 2, 36),
+    "gamma": RNG.gamma(2.0, size=36),
+}
+# Priors of the parameters of a family, and the method.
+FAMILIES = {
+    "gaussian": ({"sigma": dist.HalfNormal(1.0)}, "auto"),
+    "poisson": ({}, "importance"),
+    "bernoulli": ({}, "importance"),
+    "negative_binomial": ({"concentration": dist.Gamma(4.0, 1.0)}, "importance"),
+    "gamma": ({"shape": dist.Gamma(4.0, 1.0)}, "importance"),
+    "student_t": ({}, "nuts"),
+}
 PRIORS = {
     "Intercept": dist.Normal(0.0, 1.0),
     "x": dist.Normal(0.0, 1.0),
@@ -21,8 +35,9 @@ PRIORS = {
 
 
 def built(family):
-    own = {"sigma": dist.HalfNormal(1.0)} if family == "gaussian" else {}
-    return regression("y ~ x + (1 | g)", FRAME, family=family, priors=PRIORS | own)
+    frame = FRAME.assign(y=OBSERVED.get(family, FRAME["y"]))
+    priors = PRIORS | FAMILIES[family][0]
+    return regression("y ~ x + (1 | g)", frame, family=family, priors=priors)
 
 
 def test_other_observations_replace_those_of_the_data():
@@ -36,8 +51,12 @@ def test_other_observations_replace_those_of_the_data():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "method"), [("gaussian", "auto"), ("poisson", "importance")])
-def test_ranks_of_parameters_are_uniform(family, method):
+@pytest.mark.parametrize(
+    "family",
+    ["gaussian", *(pytest.param(f, marks=pytest.mark.long) for f in FAMILIES if f != "gaussian")],
+)
+def test_ranks_of_parameters_are_uniform(family):
+    method = FAMILIES[family][1]
     result = bk.calibrate(
         built(family), method=method, simulations=60, seed=0, level=0.999, progress=False
     )

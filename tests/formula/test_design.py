@@ -47,6 +47,30 @@ def matrix(source):
     return Formula(source, _ordering="none").get_model_matrix(FRAME)
 
 
+# Formulas as R has them, and the same columns by NumPy.
+SPELLINGS = {
+    "I(o^2)": lambda f: f["o"] ** 2,
+    "log1p(e)": lambda f: np.log1p(f["e"]),
+    "sqrt(e)": lambda f: np.sqrt(f["e"]),
+    "abs(x)": lambda f: np.abs(f["x"]),
+    "poly(x, 1, raw=TRUE)": lambda f: f["x"],
+    "factor(h == 3)": lambda f: f["h"] == 3,
+    "as.factor(h == 3)": lambda f: f["h"] == 3,
+}
+
+
+@pytest.mark.parametrize("source", SPELLINGS)
+def test_spelling_of_r(source):
+    columns, X = Columns.fit(parse(f"y ~ {source}", FRAME.columns).common, FRAME)
+    for frame, values in ((FRAME, X), (NEW, columns(NEW))):
+        assert_allclose(values[:, 1], SPELLINGS[source](frame), rtol=1e-14)
+
+
+def test_trials_may_be_a_number():
+    model = regression("o | trials(5) ~ x", FRAME, family="binomial")
+    assert_array_equal(model.extra["trials"], np.full(len(FRAME), 5.0))
+
+
 @pytest.mark.parametrize("seed", few(range(20), *range(3)))
 def test_random_formulas(seed):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
+from numpyro import handlers
 
 from bayeskern.formula import regression
 from bayeskern.inference.model.centring import noncentred
@@ -40,20 +42,50 @@ def test_levels_are_labels_and_are_compared_with_the_level_that_has_no_column(fo
     assert starts == [f"f = {level} rather than {base}" for level in others]
 
 
-def test_sentences_call_columns_by_what_changes():
-    formula = "y ~ poly(x, 2) + x:z + s(z, by=g) + (x | h)"
+def sentences_of(formula, effects, scales=()):
+    """The sentences of a formula up to their numbers, at the same effects in two draws."""
     model = regression(formula, FRAME)
-    effects = {"poly(x, 2)": np.full((2, 2), -3.0), "x:z": np.array([0.5, 0.7])}
-    scales = {f"sd({name} | h)": np.array([1.0, 1.2]) for name in ("Intercept", "x")}
-    draws = {"Intercept": np.zeros(2)} | effects | scales
-    words = [sentence.partition(" by ")[0] for sentence in model.sentences(draws)]
-    assert words == [
-        "One unit more of poly(x, 2)[1] changes y",
-        "One unit more of poly(x, 2)[2] changes y",
-        "One unit more of x:z changes y",
-        "Groups of h differ in y",
+    draws = {"Intercept": np.zeros(2)} | {site: np.stack([b, b]) for site, b in effects.items()}
+    draws |= {f"sd({name} | h)": np.array([1.0, 1.2]) for name in scales}
+    return [sentence.partition(" by ")[0] for sentence in model.sentences(draws)]
+
+
+def test_sentences_call_columns_by_what_changes():
+    words = sentences_of(
+        "y ~ log(e) + mo(o) + (x | h)", {"log(e)": 0.5, "mo(o)": 2.0}, ("Intercept", "x")
+    )
+    model_words = [
+        "One unit more of log(e) changes y",
+        "o = 4 rather than 1 changes y",
+        "Groups of h differ in y where x is 0",
         "Groups of h differ in the effect of x",
     ]
+    assert words == model_words
+
+
+def test_sentences_leave_out_effects_that_depend_on_other_terms():
+    effects = {"poly(x, 2)": np.ones(2), "z": 1.0, "f": np.ones(2), "z:f": np.ones(2), "e": 3.0}
+    words = sentences_of("y ~ poly(x, 2) + z * f + e", effects)
+    assert words[0] == "One unit more of e changes y"
+    assert words[1].startswith("The effects of f, x, z depend on more than one term")
+    assert len(words) == 2
+
+
+def test_axes_have_the_size_of_their_labels():
+    formula = "y ~ f + s(z, k=5, by=g) + gp(x, by=h) + rw(o, by=g) + mo(o, by=h) + (x | h)"
+    model = regression(formula, FRAME)
+    sites = handlers.trace(handlers.seed(model, 0)).get_trace()
+    for site, axes in model.dims.items():
+        shape = np.shape(sites[site]["value"])
+        assert len(axes) == len(shape), site
+        for axis, size in zip(axes, shape, strict=True):
+            assert len(model.coords.get(axis, range(size))) == size, site
+
+
+def test_unused_categories_have_no_effect():
+    kinds = pd.Categorical(np.resize(["u", "v"], len(FRAME)), ["u", "unused", "v"])
+    model = regression("y ~ kind", FRAME.assign(kind=kinds))
+    assert model.common.source.value.names == ("Intercept", "kind[T.v]")
 
 
 def test_column_with_the_name_of_a_transform_is_a_column():

@@ -122,8 +122,8 @@ class Auto(Method):
             yield "smc", SMC()
             return
         # If importance sampling that adapts from Laplace's Gaussian is bad, it is also bad from the
-        # Gaussian of SVI.
-        if attempts.is_costly and attempts.verdict != "bad":
+        # Gaussian of SVI. If the approximation of an integrated latent is off, SVI shares it.
+        if attempts.is_costly and attempts.verdict != "bad" and not attempts.latent_is_off:
             yield "svi", SVI()
         yield "nuts", NUTS(known=attempts.findings)
 
@@ -193,6 +193,11 @@ class Attempts:
     def is_costly(self) -> bool:
         """True if the density of the last fit is costly, or that of the model without a fit."""
         return is_costly(self._posteriors[-1].fitted_target if self._posteriors else self.target)
+
+    @property
+    def latent_is_off(self) -> bool:
+        """True if only the approximation of an integrated latent limits the last verdict."""
+        return bool(self._posteriors) and _latent_is_off(self._posteriors[-1])
 
     def posterior(self, index: int) -> Posterior:
         """One of the posteriors, with all attempts."""
