@@ -52,6 +52,7 @@ OTHER_NAMES = {
     "logistic": "bernoulli",
     "nb": "negative_binomial",
     "nbinom": "negative_binomial",
+    "negativebinomial": "negative_binomial",
     "negbinomial": "negative_binomial",
     "normal": "gaussian",
     "ordinal": "ordered",

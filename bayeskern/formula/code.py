@@ -285,7 +285,8 @@ def _observations(model: Structure, weighted: bool, extra: Iterable[str]) -> lis
         if model.sigma is not None:
             lines.append(f"sigma = {_sample('sigma', _prior(model.sigma))}")
         elif "sigma" not in model.distributional:
-            lines.append(f"sigma = {_number(jnp.sqrt(model.likelihood.noise_variance))}")
+            variance: Any = model.likelihood.noise_variance
+            lines.append(f"sigma = {_number(np.sqrt(variance))}")
         observed = "dist.Normal(eta, sigma)"
     else:
         values = (f"{name}={_data(name)}" for name in extra)

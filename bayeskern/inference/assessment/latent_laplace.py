@@ -94,7 +94,7 @@ def assess_latent_draws(trust: Trust, f: np.ndarray, log_ratio: np.ndarray) -> T
         "inner_evidence_sd": log_z_sd,
         **{f"inner_{kind}": worst[kind] for kind in DIFFERENCE_LIMITS},
     }
-    remedy, advice = "Take method='nuts', which samples it; LatentGP needs integrate=False.", None
+    remedy, advice = "Take method='nuts', which samples it (a LatentGP with integrate=False).", None
     if not is_reliable(weights):
         advice = (
             "The latent function was integrated out by an approximation whose error cannot be "
