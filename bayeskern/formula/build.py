@@ -172,7 +172,10 @@ def regression(
         source=OpaqueStatic(reader),
     )
     _check_names(model)
-    _warn_of_groups(model, groups)
+    _warn_of_groups(model)
+    for term, factor in groups:
+        if not priors.keys() & term.effects.priors.keys():
+            _warn_of_distant_zero(term.effects, np.asarray(factor.Z))
     return _with_priors(model, priors)
 
 
@@ -252,6 +255,13 @@ def _likelihood(
             )
         validation.one_of("parameter of a formula", name, known)
     extra = RowReader(main, frame).extra(frame)
+    for name, default in family.needs.items():
+        if default is None and name not in extra:
+            hint = " For zeros and ones take family='bernoulli'." if name == "trials" else ""
+            raise ValueError(
+                f"{type(family).__name__} needs the {name} of each row: write "
+                f"'{main.response} | {name}(n) ~ ...'.{hint}"
+            )
     response = _response(main.response, frame)
     if not isinstance(family, Gaussian | Censored) or family.noise is not None:
         return family.prepare(response, len(frame), extra), None
@@ -374,7 +384,7 @@ def _check_names(model: Regression) -> None:
         )
 
 
-def _warn_of_groups(model: Regression, groups: Sequence[tuple[GroupTerm, Factor]]) -> None:
+def _warn_of_groups(model: Regression) -> None:
     """Warn of grouping factors whose standard deviations the data cannot tell."""
     for term in model.groups:
         if term.count == 1:
@@ -387,8 +397,6 @@ def _warn_of_groups(model: Regression, groups: Sequence[tuple[GroupTerm, Factor]
         else:
             continue
         warnings.warn(f"{message} of ({term.effects.name}).", UserWarning, stacklevel=3)
-    for term, factor in groups:
-        _warn_of_distant_zero(term.effects, np.asarray(factor.Z))
 
 
 def _warn_of_distant_zero(term: Term, Z: np.ndarray) -> None:
@@ -400,9 +408,9 @@ def _warn_of_distant_zero(term: Term, Z: np.ndarray) -> None:
             warnings.warn(
                 f"the effects ({term.name}) are those at {name} = 0, and {name} is {z.min():.4g} "
                 f"to {z.max():.4g}: the default priors rule out such large effects of groups. "
-                f"Write I({name} - {z.mean():.0f}) in place of {name}.",
+                f"Write I({name} - {z.mean():.4g}) in place of {name}.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
 

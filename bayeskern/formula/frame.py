@@ -32,7 +32,6 @@ REPLACEMENTS = {
     "gr": "(1 | group)",
     "hsgp": "gp(x)",
     "lo": "s(x)",
-    "me": "bk.infer of a model with errors in x, which formulas do not have",
     "ns": "s(x), or cr(x, df=4, constraints='center')",
     "ordered": "mo(x)",
     "p": "successes | trials(n) on the left",

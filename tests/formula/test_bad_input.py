@@ -60,7 +60,6 @@ ERRORS = {
         {"family": "binomial"},
         r"row 7: 5.0 \(trials 4\)",
     ),
-    "no trials": ("count ~ x", FRAME, {"family": "binomial"}, "Binomial needs trials"),
     "trials without use": ("y | trials(five) ~ x", FRAME, {}, "Gaussian takes no trials"),
     "three classes": ("text ~ x", FRAME, {"family": "bernoulli"}, r"3 \('u', 'v', 'w'\)"),
     "weight of 0": ("y | weights(w) ~ x", put("w", 4, 0), {}, "above 0; row 4 has 0.0"),
@@ -121,6 +120,7 @@ ERRORS = {
     "smooth of two": ("y ~ s(x, z)", FRAME, {}, r"has 2. Write gp\(x, z\)"),
     "basis": ("y ~ s(x, bs='re')", FRAME, {}, r"takes k and by. For bs='re', write \(1 \| group"),
     "family of brms": ("y ~ x", FRAME, {"family": "student"}, "not known: write 'student_t'"),
+    "no trials": ("yes ~ x", FRAME, {"family": "binomial"}, r"'yes \| trials.*take .*'bernoulli'"),
     "syntax": ("y ~ x +", FRAME, {}, "cannot be read"),
     "Python": ("y ~ __import__('os').getpid()", FRAME, {}, "cannot be read"),
 }
