@@ -44,7 +44,7 @@ IMPORTS = {
 def program(model: Structure, rows: Rows, extra: Iterable[str]) -> str:
     """Text of a NumPyro program `model(data, y=None)`, where data are its `arrays`."""
     lines = [
-        f'"""{", ".join(model.formulas)}"""',
+        _quoted(" ".join(", ".join(model.formulas).split())),
         *_common(model.common, "eta", "X", ['data["offset"]']),
     ]
     for term in model.terms:
@@ -281,10 +281,10 @@ def _effects(term: Term, shape: list[int]) -> list[str]:
 
 def _observations(model: Structure, weighted: bool, extra: Iterable[str]) -> list[str]:
     lines, sample = [], 'return numpyro.sample("y", {}, obs=y)'
+    if model.sigma is not None:
+        lines.append(f"sigma = {_sample('sigma', _prior(model.sigma))}")
     if model.is_gaussian:
-        if model.sigma is not None:
-            lines.append(f"sigma = {_sample('sigma', _prior(model.sigma))}")
-        elif "sigma" not in model.distributional:
+        if model.sigma is None and "sigma" not in model.distributional:
             variance: Any = model.likelihood.noise_variance
             lines.append(f"sigma = {_number(np.sqrt(variance))}")
         observed = "dist.Normal(eta, sigma)"

@@ -7,10 +7,13 @@ from numpyro import handlers
 from numpyro.infer.util import log_density
 
 from bayeskern.formula import regression
+from bayeskern.likelihoods import Gaussian
 from tests.formula.dense import table
 
 FRAME = table().assign(
-    count=lambda f: np.round(f["e"]).astype(int), t=lambda f: np.arange(len(f)) % 12
+    count=lambda f: np.round(f["e"]).astype(int),
+    t=lambda f: np.arange(len(f)) % 12,
+    side=lambda f: (f["x"] > 0.0).astype(int),
 )
 CASES = [
     ("y ~ 1", "gaussian", None),
@@ -20,6 +23,9 @@ CASES = [
     ("count ~ 0 + f + rw(t) + s(x, by=g)", "negative_binomial", None),
     ("y | weights(e) ~ ar(t) + gp(x, z)", "student_t", {"Intercept": dist.Normal(0.0, 3.0)}),
     ("t ~ x + (1 | g)", "ordered", None),
+    ("y | censored(side) ~ x", "gaussian", None),
+    (['y ~ C(f, Treatment("b"))', "sigma ~ x"], Gaussian(noise=None), None),
+    ("y ~ z", Gaussian(noise=0.5), {"z": dist.Normal(0.0, 1.0).expand([1])}),
 ]
 
 
