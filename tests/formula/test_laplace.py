@@ -13,6 +13,7 @@ from numpyro.infer.util import log_density
 from scipy.special import expit, logsumexp
 from scipy.stats import binom, norm, poisson
 
+import bayeskern as bk
 from bayeskern.formula import regression
 from tests.formula.dense import log_marginal, prior_draw, table
 from tests.marks import few, slow
@@ -154,3 +155,17 @@ def test_recovered_effects_are_those_of_the_mode():
     effects = {name: value for name, value in sites.items() if name not in draw}
     for gradient in jax.tree.leaves(jax.grad(log_joint)(effects)):
         assert_allclose(gradient, 0.0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_auto_goes_to_nuts_where_only_the_effects_are_off():
+    # Weights of the parameters and SVI would share the error of the effects.
+    rng = np.random.default_rng(0)
+    groups, x = rng.integers(0, 60, 2000), rng.normal(size=2000)
+    logits = 0.3 + 0.5 * x + rng.normal(size=60)[groups]
+    frame = {"yes": rng.binomial(1, expit(logits)), "x": x, "g": groups}
+    posterior = bk.infer(bk.regression("yes ~ x + (1 | g)", frame, "bernoulli"), progress=False)
+    first, *others = posterior.attempts
+    assert first.reason.startswith("The latent function")
+    assert [attempt.method for attempt in others] == ["nuts"]
+    assert posterior.trust.verdict == "good"
