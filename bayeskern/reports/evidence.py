@@ -73,7 +73,9 @@ class Measure(NamedTuple):
 
 def measures(evidence: Mapping[str, Any]) -> dict[str, Measure]:
     """The measures of a verdict as text, by name. evidence: As in `Trust.evidence`."""
-    threshold = f"below {number(evidence.get('khat_threshold', khat_threshold(10**9)), 2)}"
+    largest = number(evidence.get("khat_threshold", khat_threshold(10**9)), 2)
+    share = f"{approximation.MAX_UNSEEN_SHARE:.0%}"
+    threshold = f"below {largest}, or with at most {share} of the weight beyond the largest weight"
     good = good_values() | dict.fromkeys(("khat", "own_khat", "wider_khat"), threshold)
     texts = {}
     for name, value in evidence.items():

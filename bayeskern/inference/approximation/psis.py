@@ -39,6 +39,17 @@ class Weights(NamedTuple):
         return float(np.exp(-np.asarray(logsumexp(2.0 * self.log))))
 
     @property
+    def unseen(self) -> float:
+        """Expected share of the weight of all draws that lies beyond the largest weight.
+
+        The Pareto tail has P(w > max) ~ 1 / S and E[w | w > max] ~ max / (1 - k).
+        """
+        if not self.khat < 1.0:
+            return np.inf
+        largest = float(np.exp(np.max(self.raw) - logsumexp(self.raw)))
+        return largest / (1.0 - max(self.khat, 0.0))
+
+    @property
     def log_evidence(self) -> Estimate:
         """Log of the mean ratio, with its standard error by the delta method.
 

@@ -26,6 +26,23 @@ def test_khat_of_pareto_ratios_is_their_tail_index(k):
     assert abs(np.mean(khats) - k) < 3 * (1 + k) / np.sqrt(424 * 10)
 
 
+@pytest.mark.parametrize("k", [0.3, 0.6, 0.8])
+def test_unseen_share_of_pareto_ratios(k):
+    # Of Pareto ratios, the share m^(1 - 1/k) of the mean lies beyond m.
+    estimates, shares = [], []
+    for seed in range(30):
+        log_ratios = k * np.random.default_rng(seed).exponential(size=2000)
+        estimates.append(pareto_smooth(log_ratios).unseen)
+        shares.append(np.exp(np.max(log_ratios) * (1.0 - 1.0 / k)))
+    # The expectation at the median of the largest of S draws is 1 / log 2 times the share.
+    assert 1.0 < np.median(estimates) / np.median(shares) < 2.2
+
+
+def test_share_beyond_the_largest_weight_is_not_known_without_a_tail():
+    assert pareto_smooth(3.0 * np.random.default_rng(0).exponential(size=2000)).unseen == np.inf
+    assert pareto_smooth(np.full(2000, -np.inf)).unseen == np.inf
+
+
 @pytest.mark.parametrize("s", [0.4, 0.8])
 def test_khat_of_a_narrow_gaussian_proposal(s):
     # log r = -z^2/2 + z^2/(2 s^2) + const; under q, (z/s)^2 is chi-square and exceeds t with
