@@ -13,6 +13,7 @@ from bayeskern.cli.models import NAMES, summary_text, verdict_text
 from bayeskern.cli.options import Whole
 from bayeskern.cli.output import print_written, require_target, say, write_report
 from bayeskern.core import files, validation
+from bayeskern.formula.averages import average_sentences
 from bayeskern.formula.build import families
 from bayeskern.inference import METHODS
 
@@ -55,7 +56,7 @@ def regress(
     with files.atomic_write(written[1]) as temporary:
         posterior.summary().to_csv(temporary)
     say(verdict_text(model.title, posterior))
-    say("\n" + "\n".join(model.sentences(posterior.flat)))
+    say("\n" + "\n".join([*model.sentences(posterior.flat), *average_sentences(posterior)]))
     say(f"\n{summary_text(posterior)}")
     if report:
         written.append(write_report(posterior, output / "report.html", seed, model.title))

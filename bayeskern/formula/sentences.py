@@ -42,17 +42,19 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
     for name, effect in zip(names, b.T, strict=True):
         if name in alone:
             change = levels.get(name, f"One unit more of {name}")
-            yield f"{change} {what} {_interval(scale(effect))}{_direction(effect)}."
+            yield f"{change} {what} {interval(scale(effect))}{direction(effect)}."
     for term in model.terms:
         if isinstance(term, Monotone):
             effect, ends = np.asarray(draws[term.name]), (term.levels[0], term.levels[-1])
             change = f"{term.source} = {ends[1]} rather than {ends[0]}"
-            yield f"{change} {what} {_interval(scale(effect))}{_direction(effect)}."
-    shared = sorted(_variables_of(source, set(names) - alone))
+            yield f"{change} {what} {interval(scale(effect))}{direction(effect)}."
+    shared = shared_variables(model)
     if shared:
+        *others, last = shared
+        words = f"{', '.join(others)} or {last}" if others else last
         yield (
-            f"The effects of {', '.join(shared)} depend on more than one term: bk.comparisons and "
-            "bk.slopes average them over the data."
+            f"No single number is the effect of {words}: bk.comparisons and bk.slopes average it "
+            "over the data."
         )
     unit = "" if likelihood.link_name == "identity" else " of the linear predictor"
     for term in model.groups:
@@ -64,8 +66,15 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
                 quantity = f"{response}{at_zero}" if is_intercept else f"the effect of {name}"
                 yield (
                     f"Groups of {term.group} differ in {quantity} by a standard deviation of "
-                    f"{_interval(draws[f'sd({site})'])}{unit}."
+                    f"{interval(draws[f'sd({site})'])}{unit}."
                 )
+
+
+def shared_variables(model: Structure) -> list[str]:
+    """Variables whose effects are no single number: those of interactions, powers and curves."""
+    source = model.common.source.value
+    names = source.names[model.common.skip :]
+    return sorted(_variables_of(source, set(names) - _columns_alone(source)))
 
 
 def _columns_alone(source: Columns) -> set[str]:
@@ -111,7 +120,7 @@ def _levels(source: Columns) -> dict[str, str]:
     return words
 
 
-def _interval(values: np.ndarray) -> str:
+def interval(values: np.ndarray) -> str:
     """The mean with its central interval: "10.5 (7.4 to 13.6)"."""
     tail = 50.0 * (1.0 - LEVEL)
     low, high = np.percentile(values, [tail, 100.0 - tail])
@@ -119,7 +128,7 @@ def _interval(values: np.ndarray) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def _direction(effect: np.ndarray) -> str:
+def direction(effect: np.ndarray) -> str:
     """Probability of the direction, if it is not certain."""
     share = max(np.mean(effect > 0.0), np.mean(effect < 0.0))
     return "" if share > 0.995 else f", in this direction with probability {share:.2f}"

@@ -67,7 +67,7 @@ def test_sentences_leave_out_effects_that_depend_on_other_terms():
     effects = {"poly(x, 2)": np.ones(2), "z": 1.0, "f": np.ones(2), "z:f": np.ones(2), "e": 3.0}
     words = sentences_of("y ~ poly(x, 2) + z * f + e", effects)
     assert words[0] == "One unit more of e changes y"
-    assert words[1].startswith("The effects of f, x, z depend on more than one term")
+    assert words[1].startswith("No single number is the effect of f, x or z")
     assert len(words) == 2
 
 

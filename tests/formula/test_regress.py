@@ -1,11 +1,14 @@
 """The command `regress`, sentences on effects, and the report of a regression."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayeskern as bk
 from bayeskern import cli
+from bayeskern.formula.averages import average_sentences
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,27 @@ def test_regress_prints_the_effects_and_writes_the_files(visits, tmp_path, capsy
     page = (tmp_path / "report.html").read_text()
     for text in ("One unit more of x multiplies n by", "Effects of each shop in order", formula):
         assert text in page
+
+
+def test_effects_in_several_terms_are_averaged(visits):
+    frame = pd.read_csv(visits)
+    model = bk.regression("n ~ x * kind", frame, "poisson")
+    posterior = bk.infer(model, method="laplace", progress=False)
+    slope, change = average_sentences(posterior)
+    # The average over the data, by hand.
+    draws, x, old = posterior.flat, frame["x"].to_numpy(), (frame["kind"] == "old").to_numpy(float)
+    b = [np.ravel(draws[site])[:, None] for site in ("Intercept", "x", "kind", "x:kind")]
+
+    def rate(x, old):
+        return np.exp(b[0] + b[1] * x + b[2] * old + b[3] * x * old).mean()
+
+    expected = rate(x, 1.0) - rate(x, 0.0), rate(x + 1.0, old) - rate(x, old)
+    for sentence, words, value in zip(
+        (slope, change), ("kind = old rather than new changes", "one unit more of x"), expected, strict=True
+    ):
+        assert words in sentence
+        number = float(re.search(r"expected n by (-?[\d.]+) ", sentence)[1])
+        assert number == pytest.approx(value, rel=0.02)
 
 
 @pytest.mark.parametrize(

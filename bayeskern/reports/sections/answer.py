@@ -7,6 +7,7 @@ from functools import partial
 
 from bayeskern.core.formatting import counted
 from bayeskern.diagnostics.priors import exact_marginals
+from bayeskern.formula.averages import average_sentences
 from bayeskern.formula.groups import Varying
 from bayeskern.formula.marginal import predictors
 from bayeskern.formula.model import Regression
@@ -38,7 +39,7 @@ def _effects(posterior: Posterior, model: Regression) -> Iterator[Block]:
     # matplotlib takes a while to import.
     from bayeskern.formula.effect_plots import caterpillar, conditional
 
-    for sentence in model.sentences(posterior.flat):
+    for sentence in [*model.sentences(posterior.flat), *average_sentences(posterior)]:
         yield text(sentence)
     if predictors(model):
         yield Block("parameters", "terms", figure=as_svg(conditional, posterior))
