@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayeskern.formula.marginal import Fitted, comparisons, regression_of
+from bayeskern.formula.marginal import Fitted, comparisons, regression_of, slopes
 from bayeskern.formula.sentences import direction, interval, shared_variables
 
 
@@ -19,12 +19,18 @@ def average_sentences(posterior: Fitted) -> Iterator[str]:
     if not variables or model.likelihood.is_ordered:
         return
     response = model.source.value.syntax.response
-    answers = comparisons(posterior, variables)
-    pairs = zip(answers.labels["term"], answers.labels["contrast"], answers.draws.T, strict=True)
-    for variable, contrast, draws in pairs:
-        high, _, low = contrast.partition(" - ")
-        change = f"{variable} = {high} rather than {low}" if low else f"one unit more of {variable}"
-        yield (
-            f"On average over the data: {change} changes the expected {response} by "
-            f"{interval(draws)}{direction(draws)}."
-        )
+    for variable in variables:
+        try:
+            answers = comparisons(posterior, variable)
+        except ValueError:
+            # Transforms such as bs(x) have no values beyond the data, where x + 1 may be.
+            answers = slopes(posterior, variable)
+        contrasts = answers.labels["contrast"] if "contrast" in answers.labels else [""]
+        for contrast, draws in zip(contrasts, answers.draws.T, strict=True):
+            high, _, low = contrast.partition(" - ")
+            unit = f"one unit more of {variable}"
+            change = f"{variable} = {high} rather than {low}" if low else unit
+            yield (
+                f"On average over the data: {change} changes the expected {response} by "
+                f"{interval(draws)}{direction(draws)}."
+            )

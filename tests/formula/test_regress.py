@@ -56,11 +56,23 @@ def test_effects_in_several_terms_are_averaged(visits):
 
     expected = rate(x, 1.0) - rate(x, 0.0), rate(x + 1.0, old) - rate(x, old)
     for sentence, words, value in zip(
-        (slope, change), ("kind = old rather than new changes", "one unit more of x"), expected, strict=True
+        (slope, change),
+        ("kind = old rather than new changes", "one unit more of x"),
+        expected,
+        strict=True,
     ):
         assert words in sentence
         number = float(re.search(r"expected n by (-?[\d.]+) ", sentence)[1])
         assert number == pytest.approx(value, rel=0.02)
+
+
+def test_transforms_without_values_beyond_the_data_have_average_slopes(visits):
+    frame = pd.read_csv(visits)
+    model = bk.regression("n ~ bs(x, df=4)", frame, "poisson")
+    posterior = bk.infer(model, method="laplace", progress=False)
+    (sentence,) = average_sentences(posterior)
+    slope = bk.slopes(posterior, "x").draws.mean()
+    assert float(re.search(r"expected n by (-?[\d.]+) ", sentence)[1]) == pytest.approx(slope, 0.02)
 
 
 @pytest.mark.parametrize(
