@@ -22,10 +22,10 @@ def average_sentences(posterior: Fitted) -> Iterator[str]:
     for variable in variables:
         try:
             answers = comparisons(posterior, variable)
+            contrasts = list(answers.labels["contrast"])
         except ValueError:
             # Transforms such as bs(x) have no values beyond the data, where x + 1 may be.
-            answers = slopes(posterior, variable)
-        contrasts = answers.labels["contrast"] if "contrast" in answers.labels else [""]
+            answers, contrasts = slopes(posterior, variable), [""]
         for contrast, draws in zip(contrasts, answers.draws.T, strict=True):
             high, _, low = contrast.partition(" - ")
             unit = f"one unit more of {variable}"
