@@ -17,14 +17,12 @@ from bayeskern.formula.averages import average_sentences
 from bayeskern.formula.build import families
 from bayeskern.inference import METHODS
 
-FAMILIES = ", ".join(families())
-
 
 @app.command
 def regress(
     data: Path,
     *formula: str,
-    family: Annotated[str, Parameter(help=f"One of {FAMILIES}.")] = "gaussian",
+    family: Annotated[str, Parameter(help=f"One of {', '.join(families())}.")] = "gaussian",
     method: Annotated[str, Parameter(help=f"One of {NAMES}.")] = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayeskern.formula.frame import BeyondDataError
 from bayeskern.formula.marginal import Fitted, comparisons, regression_of, slopes
 from bayeskern.formula.sentences import direction, interval, shared_variables
 
@@ -12,21 +13,25 @@ def average_sentences(posterior: Fitted) -> Iterator[str]:
     """Sentences on differences of the expected response, averaged over the data.
 
     Args:
-        posterior: Posterior of a `bk.regression`. Responses with classes have none.
+        posterior: Posterior of a `bk.regression`. There are none for an ordered response, whose
+            classes have an answer each.
     """
     model = regression_of(posterior)
-    variables = shared_variables(model)
-    if not variables or model.likelihood.is_ordered:
+    if model.likelihood.is_ordered:
         return
     response = model.source.value.syntax.response
-    for variable in variables:
+    for variable in shared_variables(model):
         try:
             answers = comparisons(posterior, variable)
-            contrasts = list(answers.labels["contrast"])
-        except ValueError:
-            # Transforms such as bs(x) have no values beyond the data, where x + 1 may be.
-            answers, contrasts = slopes(posterior, variable), [""]
-        for contrast, draws in zip(contrasts, answers.draws.T, strict=True):
+        except BeyondDataError:
+            # x + 1 is beyond the data in some rows, where the slope is not.
+            (draws,) = slopes(posterior, variable).draws.T
+            yield (
+                f"On average over the data: the slope of the expected {response} in {variable} is "
+                f"{interval(draws)}{direction(draws)}."
+            )
+            continue
+        for contrast, draws in zip(answers.labels["contrast"], answers.draws.T, strict=True):
             high, _, low = contrast.partition(" - ")
             unit = f"one unit more of {variable}"
             change = f"{variable} = {high} rather than {low}" if low else unit

@@ -65,8 +65,8 @@ KNOTS = 20
 PROCESS_KERNELS = ("RBF", "Matern12", "Matern32", "Matern52")
 # Scale of the log of a distributional parameter: the prior sd of its intercept is 2.5 times this.
 LOG_SCALE = 0.4
-# Distance of 0 from the mean of a column, in sds, from which effects of groups at 0 are too large
-# for their default priors: sd(effect at 0) is this times the sd of their contribution to eta.
+# Distance of 0 from the mean of a column, in sds of the column, above which a warning comes: lines
+# of groups that differ in slope then differ this many times more at 0 than within the data.
 MAX_DISTANCE_SDS = 10.0
 # Rows up to which linear programming looks for separation.
 MAX_SEPARATION_ROWS = 20_000
@@ -224,7 +224,7 @@ def _likelihood(
 ) -> tuple[Any, Distribution | None]:
     """The likelihood prepared for the data, and the prior of sigma under Gaussian noise."""
     if isinstance(family, str):
-        family = re.sub(r"[ .-]", "_", family.lower())
+        family = family.lower()
         if family in OTHER_NAMES:
             raise ValueError(f"family={family!r} is not known: write {OTHER_NAMES[family]!r}.")
         if family not in _by_name():
@@ -335,11 +335,12 @@ def _function(call: Call, frame: pd.DataFrame, scale: float) -> tuple[Term, np.n
         fitted = Process.fit(name, call.arguments, frame, scale, kernel)
     else:
         fitted = Monotone.fit(name, call.arguments, frame, scale)
-    accepted = {"s": "k and by", "gp": "kernel and by"}.get(call.name, "by")
-    for option, value in options.items():
-        hint = BASES.get(str(value), "leave bs out: a smooth is a cubic smoothing spline")
-        reason = f" For bs={value!r}, {hint}." if option == "bs" else ""
-        raise ValueError(f"{name} has an unknown option {option!r}; it takes {accepted}.{reason}")
+    if options:
+        option, value = next(iter(options.items()))
+        accepted = {"s": "k and by", "gp": "kernel and by"}.get(call.name, "by")
+        basis = BASES.get(str(value), "leave bs out: a smooth is a cubic smoothing spline")
+        hint = f" For bs={value!r}, {basis}." if option == "bs" else ""
+        raise ValueError(f"{name} has an unknown option {option!r}; it takes {accepted}.{hint}")
     return fitted
 
 

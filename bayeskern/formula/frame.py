@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bayeskern.core.formatting import abbreviated, counted, suggestion
+from bayeskern.formula.syntax import SPECIAL_TERMS
 
 # Readers of files by suffix.
 READERS = {
@@ -148,11 +149,14 @@ def _require_no_call(function: str, source: str, formula: str) -> None:
     """Raise ValueError, with a replacement, if this unknown name is called."""
     if re.search(rf"(?<![\w.]){re.escape(function)}\(", source) is None:
         return
-    hint = f" Write {REPLACEMENTS[function]}." if function in REPLACEMENTS else ""
+    known = ", ".join([*SPECIAL_TERMS, *sorted(functions())])
+    instead = REPLACEMENTS.get(
+        function,
+        f"np.{function} if NumPy has it, compute the column before, or take one of {known}",
+    )
     raise ValueError(
-        f"the formula {formula!r} calls {function}(), which is no function of formulas.{hint} "
-        f"Others are s, gp, rw, ar, mo, offset, {', '.join(sorted(functions()))}, and those of "
-        "NumPy as np.name; or compute the column before."
+        f"the formula {formula!r} calls {function}(), which is no function of formulas. Write "
+        f"{instead}."
     )
 
 
@@ -199,6 +203,10 @@ def without_unused_levels(frame: pd.DataFrame) -> pd.DataFrame:
     kinds = frame.dtypes.items()
     names = [c for c, k in kinds if isinstance(k, pd.CategoricalDtype) and not k.ordered]
     return frame.assign(**{c: frame[c].cat.remove_unused_categories() for c in names})
+
+
+class BeyondDataError(ValueError):
+    """A transform such as bs(x) has no values at new data beyond those of the fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +257,7 @@ class Columns:
 
         Raises:
             ValueError: A factor has a level that the data of the fit lack.
+            BeyondDataError: A transform has no values beyond the data of the fit.
         """
         from formulaic.errors import DataMismatchWarning, FormulaicError
 
@@ -269,6 +278,11 @@ class Columns:
                     f"do not have. The known levels are {self._levels()}."
                 ) from None
             except (FormulaicError, TypeError) as error:
+                if "extend beyond" in str(error):
+                    raise BeyondDataError(
+                        f"{name} has values in {self.source!r} beyond the data of the fit, where "
+                        "B-splines are not defined. Take s(x), which goes on as a line."
+                    ) from None
                 raise ValueError(
                     f"{name} has values in {self.source!r} of another kind than the data of the "
                     f"fit: {error}"

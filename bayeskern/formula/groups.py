@@ -51,8 +51,9 @@ class GroupTerm(eqx.Module):
         """Group of each row of a data frame, (m,); `count` for a group that is not known."""
         labels = group_labels(self.group, frame)
         codes = pd.Index(self.levels.value).get_indexer(labels)
-        as_text = set(map(str, self.levels.value))
-        for label in labels[codes < 0]:
+        unknown = labels[codes < 0]
+        as_text = set(map(str, self.levels.value)) if len(unknown) else set()
+        for label in unknown:
             if str(label) in as_text:
                 raise ValueError(
                     f"newdata has the group {label!r} of {self.group!r}, which the data of the fit "

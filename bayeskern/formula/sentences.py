@@ -38,7 +38,7 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
     what = words.format(y=f"a higher {response}" if likelihood.is_ordered else response)
     source = model.common.source.value
     names, b = source.names[model.common.skip :], np.asarray(model.common.effects(draws))
-    levels, alone = _levels(source), _columns_alone(source)
+    levels, alone = _levels(source), _columns_alone(model)
     for name, effect in zip(names, b.T, strict=True):
         if name in alone:
             change = levels.get(name, f"One unit more of {name}")
@@ -61,7 +61,8 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
         if isinstance(term.effects, Varying):
             for name, site in zip(term.effects.names, term.effects.sites_of_groups, strict=True):
                 others = [other for other in term.effects.names if other != "Intercept"]
-                at_zero = f" where {' and '.join(others)} is 0" if others else ""
+                verb = "is" if len(others) == 1 else "are"
+                at_zero = f" where {' and '.join(others)} {verb} 0" if others else ""
                 is_intercept = name == "Intercept"
                 quantity = f"{response}{at_zero}" if is_intercept else f"the effect of {name}"
                 yield (
@@ -71,16 +72,18 @@ def sentences(model: Structure, draws: Mapping[str, np.ndarray]) -> Iterator[str
 
 
 def shared_variables(model: Structure) -> list[str]:
-    """Variables whose effects are no single number: those of interactions, powers and curves."""
+    """Variables of common effects that are in several terms, in an interaction or in a curve."""
     source = model.common.source.value
     names = source.names[model.common.skip :]
-    return sorted(_variables_of(source, set(names) - _columns_alone(source)))
+    return sorted(_variables_of(source, set(names) - _columns_alone(model)))
 
 
-def _columns_alone(source: Columns) -> set[str]:
-    """Columns whose effects are those of a variable: it is in no other column but of its levels."""
+def _columns_alone(model: Structure) -> set[str]:
+    """Columns of the variables that are in one term only: a number, or the levels of a factor."""
+    source = model.common.source.value
     variables = {term: _data(v) for term, v in source.spec.term_variables.items()}
     counts = Counter(variable for own in variables.values() for variable in own)
+    counts.update(x for call in model.source.value.syntax.calls for x in call.arguments)
     alone = set()
     for term, own in variables.items():
         columns = source.names[source.spec.term_slices[term]]

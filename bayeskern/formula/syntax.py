@@ -132,9 +132,9 @@ def parse(formula: str, columns: Iterable[str]) -> Syntax:
 
 
 def _from_r(formula: str) -> str:
-    """Formula with R's spelling of powers, truth values and factors in Python's."""
+    """Formula whose powers, truth values and factors are written in Python, not in R."""
     parts = re.split("(`[^`]*`|'[^']*'|\"[^\"]*\")", formula)
-    # Outside quotes only: every second part is quoted.
+    # Every second part is in quotes, and stays as it is.
     for i in range(0, len(parts), 2):
         parts[i] = parts[i].replace("^", "**").replace("as.factor(", "factor(")
         parts[i] = re.sub(r"=\s*(TRUE|FALSE)\b", lambda m: f"={m[1].title()}", parts[i])

@@ -65,9 +65,9 @@ def test_sentences_call_columns_by_what_changes():
 
 def test_sentences_leave_out_effects_that_depend_on_other_terms():
     effects = {"poly(x, 2)": np.ones(2), "z": 1.0, "f": np.ones(2), "z:f": np.ones(2), "e": 3.0}
-    words = sentences_of("y ~ poly(x, 2) + z * f + e", effects)
+    words = sentences_of("y ~ poly(x, 2) + z * f + e + o + s(o)", effects | {"o": 1.0})
     assert words[0] == "One unit more of e changes y"
-    assert words[1].startswith("No single number is the effect of f, x or z")
+    assert words[1].startswith("No single number is the effect of f, o, x or z")
     assert len(words) == 2
 
 

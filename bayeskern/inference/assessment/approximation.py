@@ -354,7 +354,7 @@ def missed_advice(count: int) -> str:
 
 
 # Share of the weight beyond the largest weight below which the shape of the tail does not matter:
-# at a distance of four sds it moves a mean by 0.08 sd and a log sd by 0.15.
+# at a distance of four sds this share moves a mean by 0.08 sd and a log sd by 0.14.
 MAX_UNSEEN_SHARE = 0.02
 # k-hat at and above which weights have no variance, so that their effective draws are
 # overestimated, and fewest effective draws of reliable weights with such a k-hat.

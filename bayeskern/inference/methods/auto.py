@@ -55,12 +55,12 @@ class Auto(Method):
 
     SVI is tried only if the density is costly. Before the next method is tried, draws of Laplace or
     SVI are corrected by importance sampling, with a proposal around all modes if the draws miss
-    some, unless only the approximation of an integrated latent is off, which weights of the
-    parameters share. If the correction is bad, or hopeless because weights in many coordinates have
-    no mean, NUTS is next. Good draws of Laplace are corrected if a mean is off by more than a tenth
-    of an sd. If the density jumps, as at a change point, SMC takes the place of SVI and NUTS.
-    Chains of NUTS that agree roughly but have too few effective draws go on, unless the density is
-    costly. If no verdict is good, the last result is returned with its own verdict.
+    some. If only the approximation of an integrated latent is off, NUTS is next, because weights
+    and SVI share that approximation. If the correction is bad, or hopeless because weights in many
+    coordinates have no mean, NUTS is next. Good draws of Laplace are corrected if a mean is off by
+    more than a tenth of an sd. If the density jumps, as at a change point, SMC takes the place of
+    SVI and NUTS. Chains of NUTS that agree roughly but have too few effective draws go on, unless
+    the density is costly. If no verdict is good, the last result is returned with its own verdict.
 
     Each attempt uses the findings of the earlier attempts: modes are searched for once, draws must
     cover the known modes, and chains must reach the other known points. All attempts run on the
@@ -88,7 +88,7 @@ class Auto(Method):
             is_good = attempts.verdict == "good"
             is_coarse = _is_coarse(posterior) and not attempts.is_costly
             if name not in ("nuts", "smc", "exact") and (not is_good or is_coarse):
-                if _is_hopeless(posterior) or _latent_is_off(posterior):
+                if _is_hopeless(posterior) or attempts.latent_is_off:
                     continue
                 # Weights cannot recover missed modes, but a proposal around all modes covers them.
                 missed = posterior.trust_in_draws.evidence.get("modes_missed", 0)
@@ -149,20 +149,6 @@ def _is_hopeless(posterior: Posterior) -> bool:
     return is_hopeless(evidence.get("khat", 0.0), posterior.fitted_target.size)
 
 
-def _latent_is_off(posterior: Posterior) -> bool:
-    """True if only the approximation of an integrated latent limits the verdict.
-
-    Weights of the parameters use the same approximation.
-    """
-    trust = posterior.trust_in_draws
-    return (
-        trust.verdict == "caution"
-        and "inner_khat" in trust.evidence
-        and not too_different(trust.evidence)
-        and trust.evidence["khat"] < trust.evidence["khat_threshold"]
-    )
-
-
 class Attempts:
     """Attempts at one target; each attempt uses the findings of the earlier attempts.
 
@@ -196,8 +182,19 @@ class Attempts:
 
     @property
     def latent_is_off(self) -> bool:
-        """True if only the approximation of an integrated latent limits the last verdict."""
-        return bool(self._posteriors) and _latent_is_off(self._posteriors[-1])
+        """True if only the approximation of an integrated latent limits the last verdict.
+
+        Weights of the parameters use the same approximation.
+        """
+        if not self._posteriors:
+            return False
+        trust = self._posteriors[-1].trust_in_draws
+        return (
+            trust.verdict == "caution"
+            and "inner_khat" in trust.evidence
+            and not too_different(trust.evidence)
+            and trust.evidence["khat"] < trust.evidence["khat_threshold"]
+        )
 
     def posterior(self, index: int) -> Posterior:
         """One of the posteriors, with all attempts."""

@@ -36,8 +36,8 @@ class Laplace(Method):
     linear models with canonical link and known scale.
 
     Args:
-        draws: Number of draws; by default 4000, or 1000 if each evaluation of the density takes a
-            fiftieth of a second or more.
+        draws: Number of draws; by default 4000, or 1000 if each evaluation of the density takes
+            about a thirtieth of a second or more.
         starts: Number of starts of the search for the mode; by default 8, or 3 for such a density.
         steps: Maximum number of L-BFGS steps.
         checkpoint: A file for the search for the mode, as in `MAP`.

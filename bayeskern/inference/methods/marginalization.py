@@ -42,7 +42,7 @@ def run(method: Method, target: Target, seed: int, progress: bool, centring: boo
     marginalized = Marginalized(marginal_target, marginal.recover, seed)
     if not marginal_target.latents:
         return _without_latents(method, target, marginalized, seed, progress)
-    # Latents that are integrated out are in many small matrices more often than in a large one.
+    # Integrated latents mostly stand in many small matrices: their number is not the size of one.
     with blas_threads_for(marginal_target.size):
         fit = method.run(marginal_target, seed, progress)
     return dataclasses.replace(fit, target=target, marginalized=marginalized)

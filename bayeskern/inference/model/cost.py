@@ -19,7 +19,7 @@ from bayeskern.inference.model.target import Target
 
 # A density that computes more array elements takes at least a third of a millisecond.
 MAX_CHEAP_NUMBERS = 2**18
-# A density that computes more array elements takes at least a fiftieth of a second.
+# A density that computes more array elements takes about a thirtieth of a second or more.
 MAX_MODERATE_NUMBERS = 2**25
 # Counts of log densities, by the `id` of their targets.
 _counts: dict[int, Counts] = {}
@@ -45,7 +45,7 @@ def is_costly(target: Target) -> bool:
 
 
 def is_very_costly(target: Target) -> bool:
-    """True if a thousand evaluations of the log density take more than twenty seconds."""
+    """True if a thousand evaluations of the log density take about half a minute or more."""
     return cost(target) > MAX_MODERATE_NUMBERS
 
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from bayeskern.core.batching import batch_size
+from bayeskern.core.threads import blas_threads_for
 from bayeskern.inference.model.evaluation import constrain, join_chains
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.imputed import Gap, gaps_of
@@ -33,7 +34,8 @@ def sites_at(fit: Fit, z: np.ndarray) -> dict[str, np.ndarray]:
         Each site (chains, draws, *site); the missing values of a site as `<site>_missing`.
     """
     if fit.marginalized is not None:
-        return fit.marginalized.draws(z)
+        with blas_threads_for(z.shape[-1]):
+            return fit.marginalized.draws(z)
     target, shape = fit.known_target, z.shape[:2]
     sites, gaps = constrain(target, z), _integrated(target)
     if not gaps:

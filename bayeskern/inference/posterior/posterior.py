@@ -90,11 +90,9 @@ class Posterior(Fit):
             z, log_weights = fit.weighted_z
             heaviest = np.argsort(-log_weights, kind="stable")[:20]
             findings |= Findings.at(posterior.fitted_target.coordinates, z[heaviest])
-            with blas_threads_for(z.shape[-1]):
-                sites = sites_at(posterior, z[None])
+            sites = sites_at(posterior, z[None])
             weighted = ({name: values[0] for name, values in sites.items()}, log_weights)
-        with blas_threads_for(fit.z.shape[-1]):
-            draws = fit.draws or sites_at(posterior, fit.z)
+        draws = fit.draws or sites_at(posterior, fit.z)
         return replace(posterior, draws=draws, weighted=weighted, findings=findings)
 
     # -- verdict ----------------------------------------------------------------------------------

@@ -37,8 +37,8 @@ from bayeskern.inference.search.unexplained import (
 
 # Coordinates above which no Hessians are computed, and no search starts at unexplained draws.
 MAX_HESSIAN_SIZE = 1_000
-# Array elements that the density of a point estimate, which has no other check, may compute, above
-# which no search starts at unexplained draws: a tenth of a second.
+# Array elements that the density may compute, above which no search for a point estimate, which no
+# weights check, starts at unexplained draws: a tenth of a second.
 MAX_COST_OF_POINT = 2**26
 
 
@@ -103,9 +103,8 @@ def find_optimum(
     ends = SearchEnds(objective, hessian, centre, len(positions), z, values, gradients)
     if starts > 1 and np.any(objective.may_be_flat) and target.size <= MAX_HESSIAN_SIZE:
         _search_further(ends, seed, steps, progress, title)
-    is_slow = is_very_costly(target)
-    if objective.is_point_estimate:
-        is_slow = cost(target) > MAX_COST_OF_POINT
+    is_point = objective.is_point_estimate
+    is_slow = cost(target) > MAX_COST_OF_POINT if is_point else is_very_costly(target)
     if starts == 1 or target.size > MAX_HESSIAN_SIZE or is_slow or has_open_loop(target):
         # Hessians of many coordinates are too large. A loop of unknown length may not end at
         # extreme values, where unexplained draws may lie.

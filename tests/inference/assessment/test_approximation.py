@@ -18,7 +18,14 @@ from numpyro.infer import Predictive
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace, Pathfinder
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.assessment.approximation import assess_approximation, difference_advice
+from bayeskern.inference.approximation.psis import pareto_smooth
+from bayeskern.inference.assessment.approximation import (
+    MAX_WEIGHT_KHAT,
+    assess_approximation,
+    difference_advice,
+    is_reliable,
+    is_useless,
+)
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
@@ -254,3 +261,12 @@ def test_deterministic_sites_are_assessed():
     trust = judged([-0.13], [1], Target.from_model(model, (), {}), count=20_000)
     assert trust.verdict != "good"
     assert trust.evidence["log_sd_ratio_at"] == "e"
+
+
+def test_heavy_tail_counts_by_the_weight_that_is_in_it():
+    # The same Pareto tail, once as all of the weight and once as a thousandth of it.
+    tail = np.random.default_rng(0).uniform(size=4000) ** -0.8
+    heavy, light = pareto_smooth(np.log(tail)), pareto_smooth(np.log(5.0 + 0.001 * tail))
+    assert min(heavy.khat, light.khat) > MAX_WEIGHT_KHAT
+    assert is_useless(heavy) and not is_reliable(heavy)
+    assert is_reliable(light) and not is_useless(light)
