@@ -21,6 +21,7 @@ from bayeskern.formula.marginal import (
     predictors,
     regression_of,
     thinned,
+    times_of_walks,
 )
 from bayeskern.formula.model import Regression
 from bayeskern.formula.predictive import contributions
@@ -89,9 +90,10 @@ def _unpooled(posterior: Fitted, model: Regression, terms: list[GroupTerm]) -> n
 def conditional(posterior: Fitted, variables: str | list[str] | None = None) -> Figure:
     """Plot expected responses along each variable, the others typical, beside the data.
 
-    Group effects are 0. Points are partial residuals under Gaussian noise: the expectation at the
-    row's value of the variable plus the residual of the row. Otherwise circles are their means at
-    a level or in a bin. Bands and lines are intervals of 50 and 90 %.
+    Group effects are 0. A function s(x, by=g) has a curve for each of a few groups. Points are
+    partial residuals under Gaussian noise: the expectation at the row's value of the variable plus
+    the residual of the row. Otherwise circles are their means at a level or in a bin. Bands and
+    lines are intervals of 50 and 90 %.
 
     Args:
         posterior: Posterior of a `bk.regression`.
@@ -109,23 +111,45 @@ def conditional(posterior: Fitted, variables: str | list[str] | None = None) -> 
         y = np.asarray(model.y) / np.asarray(model.extra.get("trials", 1.0))
         residuals = y - predictions(posterior, scale=scale).draws.mean(axis=0)
     fig, axes = panels(len(names), 3, (4.2, 3.2))
+    plain: list[Axes] = []
     for ax, name in zip(axes, names, strict=True):
         data, has_levels = model.source.value.frame[name], is_factor(model, name)
         x: Any = levels_of(data) if has_levels else np.linspace(data.min(), data.max(), GRID_POINTS)
-        grid, at = datagrid(model, **{name: x}), np.arange(len(x)) if has_levels else np.asarray(x)
-        draws = predictions(posterior, grid, groups="none", scale=scale).draws
+        group, labels = _groups_of_curves(model, name), ["expectation"]
+        lines = np.zeros(len(data), int)
+        if group is None:
+            grid, groups = datagrid(model, **{name: x}), "none"
+            labels = labels if residuals is not None else list(map(str, classes))
+        else:
+            levels = levels_of(model.source.value.frame[group])
+            if name in times_of_walks(model):
+                x = np.unique(data)
+            # The groups of a row of the grid change fastest.
+            grid, groups = datagrid(model, **{group: levels, name: x}), "known"
+            labels = list(map(str, levels))
+            lines = pd.Index(levels).get_indexer(model.source.value.frame[group])
+        at = np.arange(len(x)) if has_levels else np.asarray(x)
+        draws = predictions(posterior, grid, groups=groups, scale=scale).draws
         draws = draws.reshape(len(draws), len(x), -1)
-        if residuals is not None:
+        # A mean over rows of several groups is no residual of a curve.
+        if residuals is not None and (group is None or model.is_gaussian):
             rows = pd.Index(x).get_indexer(data) if has_levels else data.to_numpy(float)
-            partial = np.interp(rows, at, draws[..., 0].mean(axis=0)) + residuals
+            curves = [np.interp(rows, at, mean) for mean in draws.mean(axis=0).T]
+            partial = np.stack(curves)[lines, np.arange(len(rows))] + residuals
             _partial_residuals(ax, rows, partial, model.is_gaussian, has_levels)
-        for k, color in zip(range(draws.shape[2]), COLORS, strict=False):
-            label = "expectation" if residuals is not None else str(classes[k])
+        for k, (label, color) in enumerate(zip(labels, COLORS, strict=False)):
             if has_levels:
                 points(ax, at + 0.1 * k, draws[..., k], color, label)
             else:
                 curve(ax, at, draws[..., k], color, label)
         tidy(ax)
+        if group is None:
+            plain.append(ax)
+        else:
+            legend = ax.legend(handles=ax.lines, title=group, frameon=False, fontsize=8)
+            for words in (legend.get_title(), *legend.get_texts()):
+                # Dollar signs in names are not formulas.
+                words.set_parse_math(False)
         if has_levels:
             ax.margins(x=0.15)
             ax.set_xticks(at, list(map(str, x)), parse_math=False)
@@ -134,8 +158,19 @@ def conditional(posterior: Fitted, variables: str | list[str] | None = None) -> 
     ends = np.array([ax.get_ylim() for ax in axes])
     for ax in axes:
         ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
-    legend_below(fig, axes[0])
+    if plain:
+        legend_below(fig, plain[0])
     return fig
+
+
+def _groups_of_curves(model: Regression, name: str) -> str | None:
+    """Column of the few groups that each have a function of this variable, or None."""
+    frame, classes = model.source.value.frame, model.classes or ()
+    for call in model.source.value.syntax.calls:
+        group = str(call.options.get("by"))
+        if name in call.arguments and group in frame and len(classes) <= 2:
+            return group if frame[group].nunique() <= len(COLORS) else None
+    return None
 
 
 def _partial_residuals(

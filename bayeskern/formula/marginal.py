@@ -166,10 +166,9 @@ def slopes(
         TypeError: The posterior is not of a regression by formula.
     """
     question = _Question.of(posterior, newdata, by, groups, scale, seed)
-    parts, reader = [], question.model.source.value
-    data, calls = reader.frame, reader.syntax.calls
+    parts, data = [], question.observed
     # Their paths have no derivatives.
-    rough = {column for call in calls if call.name in ("rw", "ar") for column in call.arguments}
+    rough = times_of_walks(question.model)
     for name in question.contrasts(variables):
         if is_factor(question.model, name) or name in rough:
             if variables is None:
@@ -196,8 +195,8 @@ def datagrid(
     Args:
         source: The model, or its posterior.
         counterfactual: True to combine them with all rows of the data; by default with one row,
-            which has numbers at their mean, factors and groups at their most frequent level, and
-            trials at their median.
+            which has numbers at their mean, times of rw and ar at the known time next to it,
+            factors and groups at their most frequent level, and trials at their median.
         **values: Values by column: one, several, or a function of the column of the data.
 
     Returns:
@@ -213,12 +212,14 @@ def datagrid(
         columns=[validation.one_of("column", name, columns) for name in values]
     )
     if not counterfactual:
-        row_values = model.source.value.syntax.row_values
+        row_values, times = model.source.value.syntax.row_values, times_of_walks(model)
         typical = {
             name: column.mode().iloc[0]
             if is_factor(model, str(name)) or name == row_values.get("censored")
             else column.median().round()
             if name == row_values.get("trials")
+            else column.iloc[(column - column.mean()).abs().argmin()]
+            if name in times
             else column.mean()
             for name, column in rest.items()
         }
@@ -372,6 +373,12 @@ def predictors(model: Regression) -> list[str]:
     sources = replace(syntax, calls=calls, row_values={}).sources("new")
     sources += [effects.source.value.source for effects in model.distributional.values()]
     return required_columns(sources, frame, model.formulas[0])
+
+
+def times_of_walks(model: Regression) -> set[str]:
+    """Columns of the times of rw(t) and ar(t)."""
+    calls = model.source.value.syntax.calls
+    return {column for call in calls if call.name in ("rw", "ar") for column in call.arguments}
 
 
 def is_factor(model: Regression, name: str) -> bool:

@@ -180,12 +180,20 @@ class Regression(Structure):
         return self.likelihood.classes
 
     @property
+    def _axes_of_groups(self) -> dict[str, str]:
+        """Name of the axis of each grouping factor; another one where a site has its name."""
+        sites = {site for site, _, _ in self.common.slices}
+        groups = {term.group for term in self.groups}
+        return {group: f"group {group}" if group in sites else group for group in groups}
+
+    @property
     def coords(self) -> dict[str, Any]:
         """Labels of the groups of each factor, and of the columns of terms with several."""
         coords: dict[str, Any] = {}
         for term in (self.common, *self.terms, *self.distributional.values()):
             coords |= {f"{site} column": labels for site, labels in term.labels.items()}
-        return coords | {term.group: term.levels.value for term in self.groups}
+        axes = self._axes_of_groups
+        return coords | {axes[term.group]: term.levels.value for term in self.groups}
 
     @property
     def dims(self) -> dict[str, list[str]]:
@@ -194,6 +202,6 @@ class Regression(Structure):
         for term in (self.common, *self.terms, *self.distributional.values()):
             dims |= {site: [f"{site} column"] for site in term.labels}
         for term in self.groups:
-            axes = [term.group, *term.effects.axes_of_a_group]
+            axes = [self._axes_of_groups[term.group], *term.effects.axes_of_a_group]
             dims |= dict.fromkeys(term.effects.sites_of_groups, axes)
         return dims

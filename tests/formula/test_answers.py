@@ -441,3 +441,33 @@ def test_plots_of_answers_are_curves_or_rows(mixed):
     ax = bk.slopes(posterior, by="s").plot().axes[0]
     texts = [text.get_text() for text in ax.get_yticklabels()]
     assert texts == [f"x, {100 + g}" for g in range(12)]
+
+
+def test_conditional_plots_have_a_curve_for_each_group_of_a_function():
+    data, rng = columns(90), np.random.default_rng(5)
+    data["t"] = np.arange(90) % 6 * 2
+    data["y"] = np.where(data.z == "b", 2.0, 1.0) * data.x + 0.3 * rng.normal(size=90)
+    model = bk.regression("y ~ z + s(x, k=5, by=z) + rw(t, by=z)", data)
+    posterior = bk.infer(model, method="laplace", seed=0, progress=False)
+    # The time of the data next to the mean, 5.
+    assert bk.datagrid(posterior)["t"].item() in (4, 6)
+    _, by_x, by_t = conditional(posterior, ["z", "x", "t"]).axes
+    assert [text.get_text() for text in by_x.get_legend().get_texts()] == ["a", "b", "c"]
+    for line, level in zip(by_x.lines, "abc", strict=True):
+        x, y = line.get_data()
+        expected = bk.predictions(posterior, bk.datagrid(posterior, x=x, z=level)).draws
+        np.testing.assert_allclose(y, expected.mean(axis=0), rtol=1e-10)
+    np.testing.assert_array_equal(by_t.lines[0].get_xdata(), np.arange(0, 12, 2))
+
+
+def test_zeros_and_ones_are_compared_and_factors_have_no_slope():
+    data, rng = columns(60), np.random.default_rng(6)
+    data["treated"] = rng.integers(0, 2, 60)
+    data["y"] = 2.0 * data.treated + rng.normal(size=60)
+    posterior = bk.infer(bk.regression("y ~ treated", data), method="laplace", progress=False)
+    answers = bk.comparisons(posterior)
+    assert answers.labels["contrast"].tolist() == ["1 - 0"]
+    np.testing.assert_allclose(answers.draws[:, 0], posterior.flat["treated"])
+    posterior = bk.infer(bk.regression("y ~ z", data), method="laplace", progress=False)
+    with pytest.raises(ValueError, match="no column has a slope.*bk.comparisons"):
+        bk.slopes(posterior)

@@ -186,6 +186,17 @@ def test_results_pickle_and_are_saved(posterior, tmp_path):
     jax.tree.map(assert_array_equal, again.rows, model.rows)
 
 
+def test_factor_that_is_a_group_too_is_saved(tmp_path):
+    model = regression("y ~ g + s(z, k=4, by=g) + (1 | g)", FRAME)
+    result = bk.infer(model, method="laplace", seed=0, progress=False)
+    result.save(tmp_path / "posterior.nc")
+    loaded = bk.load(tmp_path / "posterior.nc", model)
+    for site in ("g", "Intercept | g", "s(z, k=4, by=g)"):
+        assert_array_equal(loaded.draws[site], result.draws[site])
+    assert model.dims["Intercept | g"] == ["group g"]
+    assert list(model.coords["group g"]) == list("pqrst")
+
+
 def test_axes_have_the_labels_of_the_groups(posterior):
     model, _ = posterior
     assert list(model.coords["g"]) == list("pqrst")

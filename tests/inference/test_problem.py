@@ -87,6 +87,7 @@ class NeverRun(Method):
         ({"dims": {"nu": ["day"]}}, ValueError, "site='nu' is not known"),
         ({"dims": {"y": "day"}}, TypeError, "dims of 'y' must be a list"),
         ({"dims": {"y": ["draw"]}}, ValueError, "axes need different names"),
+        ({"dims": {"y": ["mu"]}}, ValueError, "an axis of 'y' has the name of the site 'mu'"),
         ({"coords": {"day": 3}}, TypeError, "coords of 'day' must be a list"),
         (
             {"coords": {"day": ["Monday"]}, "dims": {"y": ["day"]}},

@@ -47,7 +47,12 @@ def require_axes(sites: dict[str, ModelSite], coords: Mapping, dims: Mapping) ->
                 f"coords of {axis!r} must be a list of labels, one for each index; got {labels!r}."
             )
     for name, site in sites.items():
-        _axes(name, site.shape, site, coords, dims)
+        for axis in _axes(name, site.shape, site, coords, dims):
+            if axis in sites:
+                raise ValueError(
+                    f"an axis of {name!r} has the name of the site {axis!r}: give it another name "
+                    "in dims, because a data set cannot hold both."
+                )
 
 
 def _axes(
